@@ -17,10 +17,16 @@ if (cid !== '') {
 }
 
 addEventListener('dragover', (event) => event.preventDefault())
-addEventListener('drop', async (event) => {
+addEventListener('drop', (event) => {
   event.preventDefault()
   const [file] = event.dataTransfer.files
   if (file === undefined) return
+  share(file).catch((error) => {
+    hint.textContent = error.message
+  })
+})
+
+async function share(file) {
   const limits = await fetchLimits(fetch, { url: `${server}/limits` })
   const publication = await publish([{ path: file.name, blob: file }], { pageBytesMax: limits.pageBytesMax })
   const connection = connect(`${server.replace(/^http/, 'ws')}/socket`)
@@ -30,4 +36,4 @@ addEventListener('drop', async (event) => {
   link.target = '_blank'
   link.textContent = file.name
   page.subscribe(({ counts }) => hint.replaceChildren(link, ` is open in this tab. Tabs that have it open: ${counts.watching}`))
-})
+}

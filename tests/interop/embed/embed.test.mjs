@@ -14,8 +14,8 @@ before(async () => Object.assign(site, await serveSite({ after: (/** @type {() =
 test.after(() => Promise.all(after.map((end) => end())))
 
 /** A server that accepts connections from the site. */
-async function startFor(t, origins = `same,${site.origin}`) {
-  const server = await startServer(t, { settings: { 'socket.check_origin': origins } })
+async function startFor(t, origins = `same,${site.origin}`, settings = {}) {
+  const server = await startServer(t, { settings: { 'socket.check_origin': origins, ...settings } })
   site.connectTo(addressOf(server))
   return server
 }
@@ -44,6 +44,17 @@ test('a file dropped on the site is shown to those who open its link, and again 
   const { maker, cid } = await shareFile(t, server, 'greeting.txt', 'Hello <b>from</b> a tab')
   const reader = await visit(t, server, `#${cid}`)
   await shadowOf(reader).getByText('Hello <b>from</b> a tab').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(reader), 'shown')
+  // Another element shows the page too. When it shows another page while it loads this one, and is removed, the first one stays.
+  await reader.tab.locator('watch-fire').evaluate(async (element) => {
+    const other = element.cloneNode(true)
+    const shown = new Promise((resolve) => other.addEventListener('statuschange', () => other.status === 'shown' && resolve(other)))
+    element.after(other)
+    await shown
+    other.setAttribute('cid', 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
+    other.setAttribute('cid', element.getAttribute('cid'))
+    other.remove()
+  })
   assert.equal(await statusOf(reader), 'shown')
   // The app of the server opens the same page, and the reader alone serves it.
   await maker.tab.close()
@@ -87,6 +98,7 @@ test('an element with an invalid CID or server shows its own content and names t
   await reader.tab.getByText('Nobody has this page open now.').waitFor({ timeout: WAIT_MS })
   assert.equal(await statusOf(reader), 'failed')
   const problem = await reader.tab.locator('watch-fire').evaluate((element) => {
+    element.setAttribute('cid', 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
     element.setAttribute('server', 'javascript:alert(1)')
     return element.problem
   })
@@ -94,10 +106,31 @@ test('an element with an invalid CID or server shows its own content and names t
   assert.equal(await reader.tab.evaluate(() => 'pwned' in globalThis), false)
 })
 
-test('a server that does not accept the site leaves the page unloaded', async (t) => {
+test('an element of another origin keeps to the limits of its server, and says when the server does not answer', async (t) => {
+  const server = await startFor(t, `same,${site.origin}`, { 'limits.page_bytes_max': 1 << 20 })
+  const folder = await folderOf(t, { 'long.txt': 'x'.repeat(3 << 20) })
+  const maker = await visit(t, server)
+  await drop(maker, [`${folder}/long.txt`])
+  await maker.tab.getByText('more than the 1 MiB a page may have here').waitFor({ timeout: WAIT_MS })
+  // This tab believes in a larger limit.
+  await maker.tab.route('**/limits', (route) => route.fulfill({ json: {}, headers: { 'access-control-allow-origin': '*' } }))
+  await drop(maker, [`${folder}/long.txt`])
+  const link = maker.tab.getByRole('link', { name: 'long.txt' })
+  await link.waitFor({ timeout: WAIT_MS })
+  const reader = await visit(t, server, await link.getAttribute('href'))
+  await reader.tab.getByText('more than the 1 MiB a page may have here').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(reader), 'failed')
+  await server.kill()
+  const late = await visit(t, server, '#bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
+  await late.tab.getByText('does not answer. It is tried again.').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(late), 'waiting')
+})
+
+test('a server that does not accept the site is named as the cause', async (t) => {
   const server = await startFor(t, 'same')
   const reader = await visit(t, server, '#bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
   const refused = () => server.stderr.includes(site.origin) || server.lines.some((line) => line.includes(site.origin))
   await waitUntil(refused, 'the server names the refused site in its log', WAIT_MS)
-  assert.equal(await statusOf(reader), 'waiting')
+  await reader.tab.getByText('does not accept connections from this site.').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(reader), 'failed')
 })

@@ -1,16 +1,31 @@
-import { connect, fetchLimits, type Connection, type Limits } from '@watchfire/pages'
+import { connect, defaultLimits, fetchLimits, openPage, type Connection, type Limits, type PageSession } from '@watchfire/pages'
+import type { Cid } from '@watchfire/pages/content'
+import { SharedPage } from './shared-page.ts'
+
+/** Longest wait for the limits of a server. Then the defaults apply. */
+const LIMITS_MS = 10_000
 
 /** A connection to a server, shared by all elements of the document that name the server. */
 export interface Server {
   /** With a slash at its end. */
   readonly address: string
   readonly connection: Connection
+  /** Those of the server, or the defaults if it does not tell them. Never rejects. */
   readonly limits: Promise<Limits>
+  /** Opens a page. Elements of this document that show the same page have it once. */
+  open(cid: Cid, limits: Limits): PageSession
   /** Closes the connection, unless another element uses it. */
   release(): void
 }
 
-const servers = new Map<string, { connection: Connection; limits: Promise<Limits>; users: number }>()
+interface SharedServer {
+  readonly connection: Connection
+  readonly limits: Promise<Limits>
+  readonly pages: Map<string, SharedPage>
+  users: number
+}
+
+const servers = new Map<string, SharedServer>()
 
 /** The address of a server, with a slash at its end. `null` if it is not a valid HTTP address. */
 export function addressOf(text: string): string | null {
@@ -18,10 +33,12 @@ export function addressOf(text: string): string | null {
   return url !== null && /^https?:$/.test(url.protocol) ? new URL('/', url).href : null
 }
 
+/** Throws if the browser forbids the connection, such as one without TLS from a document with TLS. */
 export function useServer(address: string): Server {
-  const shared = servers.get(address) ?? {
+  const shared: SharedServer = servers.get(address) ?? {
     connection: connect(`${address.replace(/^http/, 'ws')}socket`),
-    limits: fetchLimits(fetch, { url: `${address}limits` }),
+    limits: fetchLimits(fetch, { url: `${address}limits`, signal: AbortSignal.timeout(LIMITS_MS) }).catch(() => defaultLimits),
+    pages: new Map(),
     users: 0,
   }
   servers.set(address, shared)
@@ -31,6 +48,12 @@ export function useServer(address: string): Server {
     address,
     connection: shared.connection,
     limits: shared.limits,
+    open(cid, limits) {
+      const { connection, pages } = shared
+      const page = pages.get(cid.key) ?? new SharedPage(openPage(cid.text, { connection, limits }), () => pages.delete(cid.key))
+      pages.set(cid.key, page)
+      return page.view()
+    },
     release() {
       if (isReleased) return
       isReleased = true

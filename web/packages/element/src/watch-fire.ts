@@ -1,10 +1,12 @@
-import { openPage, ReadablePage, type PageState } from '@watchfire/pages'
+import { ContentError, ReadablePage, type PageState } from '@watchfire/pages'
+import { linkSentence, parseCid, type Cid } from '@watchfire/pages/content'
 import { render, type Rendered } from './render.ts'
 import { addressOf, useServer, type Server } from './server.ts'
 import { text } from './messages/element.ts'
 
 /**
- * - `waiting`: not all of the page is here, or the element is not in a document. The content of the element is shown.
+ * - `waiting`: not all of the page is here, or the element is not in a document. The content of the element is shown. `problem`
+ *   says if the server is the reason.
  * - `shown`: the page is shown, and served to others.
  * - `locked`: the page is private, and the attribute `key` is missing or does not open it.
  * - `failed`: the page can never be shown; `problem` says why.
@@ -68,13 +70,17 @@ export class WatchFire extends HTMLElement {
     if (!this.isConnected || this.#end !== null) return
     const cid = this.getAttribute('cid')
     if (cid === null) return
-    const address = addressOf(this.getAttribute('server') ?? '/')
-    if (address === null) {
-      this.#become('failed', text('server'))
-      return
+    try {
+      this.#open(named(cid.trim()))
+    } catch (reason) {
+      this.#become('failed', sentenceOf(reason))
     }
-    const server = useServer(address)
-    const shown = new ShownPage(server, cid.trim(), this.getAttribute('key'), {
+  }
+
+  #open(cid: Cid): void {
+    const address = addressOf(this.getAttribute('server') ?? '/')
+    if (address === null) throw new Error(text('server'))
+    const shown = new ShownPage(useServer(address), cid, this.getAttribute('key'), {
       change: (status, problem, state) => {
         this.#state = state
         this.#become(status, problem)
@@ -112,46 +118,62 @@ interface Listener {
 /** A page from its opening to its end. */
 class ShownPage {
   readonly #server: Server
+  readonly #host: string
   readonly #listener: Listener
+  readonly #unfollow: () => void
   #page: ReadablePage | null = null
   #isClosed = false
   #isRendering = false
   #rendered: Rendered | null = null
 
-  constructor(server: Server, cid: string, key: string | null, listener: Listener) {
+  constructor(server: Server, cid: Cid, key: string | null, listener: Listener) {
     this.#server = server
+    this.#host = new URL(server.address).host
     this.#listener = listener
-    void this.#open(cid, key)
+    const fragment = key === null ? '' : `#key=${key}`
+    const address = `${server.address}p/${cid.text}${fragment}`
+    const follow = () => this.#follow(this.#page, address)
+    this.#unfollow = server.connection.subscribe(follow)
+    void this.#open(cid, key, follow)
   }
 
   close(): void {
     this.#isClosed = true
+    this.#unfollow()
     this.#page?.close()
     this.#rendered?.dispose()
     this.#server.release()
   }
 
-  async #open(cid: string, key: string | null): Promise<void> {
+  async #open(cid: Cid, key: string | null, follow: () => void): Promise<void> {
+    // The connection may have failed before, for another element.
+    await Promise.resolve().then(follow)
     const limits = await this.#server.limits
     if (this.#isClosed) return
-    try {
-      const page = new ReadablePage(openPage(cid, { connection: this.#server.connection, limits }), key)
-      this.#page = page
-      const fragment = key === null ? '' : `#key=${key}`
-      page.subscribe((state) => this.#follow(page, state, `${this.#server.address}p/${page.root}${fragment}`))
-    } catch (reason) {
-      this.#listener.change('failed', sentenceOf(reason), null)
-    }
+    this.#page = new ReadablePage(this.#server.open(cid, limits), key)
+    this.#page.subscribe(follow)
   }
 
-  #follow(page: ReadablePage, state: PageState, address: string): void {
+  #follow(page: ReadablePage | null, address: string): void {
     if (this.#isClosed) return
-    const fatal = state.problems.find((problem) => problem.fatal)
-    if (state.phase === 'failed') this.#listener.change('failed', fatal?.sentence ?? null, state)
-    else if (page.privacy.kind === 'closed') this.#listener.change('locked', page.privacy.problem?.message ?? null, state)
+    const state = page?.state ?? null
+    const isComplete = state?.phase === 'complete' && page?.listing()?.isFinal === true
+    if (state?.phase === 'failed') this.#listener.change('failed', state.problems.find(({ fatal }) => fatal)?.sentence ?? null, state)
+    else if (page?.privacy.kind === 'closed') this.#listener.change('locked', page.privacy.problem?.message ?? null, state)
     else if (this.#rendered !== null) this.#listener.change('shown', null, state)
-    else if (state.phase === 'complete' && page.listing()?.isFinal === true) void this.#render(page, address)
-    else this.#listener.change('waiting', null, state)
+    else if (page !== null && isComplete) void this.#render(page, address)
+    else this.#wait(state)
+  }
+
+  /** Not all of the page is here. */
+  #wait(state: PageState | null): void {
+    const host = this.#host
+    const connection = this.#server.connection.state
+    if (connection === 'refused') this.#listener.change('failed', text('refused', { host }), state)
+    else if (connection === 'offline') this.#listener.change('waiting', text('silent', { host }), state)
+    else if (state?.presence.kind === 'refused') {
+      this.#listener.change('waiting', text('rejected', { host, reason: state.presence.reason }), state)
+    } else this.#listener.change('waiting', null, state)
   }
 
   async #render(page: ReadablePage, address: string): Promise<void> {
@@ -171,6 +193,15 @@ class ShownPage {
     } finally {
       this.#isRendering = false
     }
+  }
+}
+
+/** Throws an error with a sentence for people if the CID is not valid. */
+function named(cid: string): Cid {
+  try {
+    return parseCid(cid)
+  } catch (reason) {
+    throw reason instanceof ContentError ? new Error(linkSentence(reason.problem), { cause: reason }) : reason
   }
 }
 

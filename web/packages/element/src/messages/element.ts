@@ -5,4 +5,7 @@ export const text = part('element', {
   nameless: 'Unnamed file',
   open: 'Open this page on {host}',
   server: 'The attribute "server" is not the address of a server.',
+  silent: 'The server {host} does not answer. It is tried again.',
+  refused: 'The server {host} does not accept connections from this site.',
+  rejected: 'The server {host} rejects the page: {reason}.',
 })
