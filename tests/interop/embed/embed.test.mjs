@@ -7,6 +7,7 @@ import { drop, folderOf } from '../browser/dropped-files.mjs'
 import { addressOf, newVisitor, startServer, WAIT_MS } from '../browser/page-driver.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { serveSite } from './site.mjs'
+import { typeErrors } from './typed-program.mjs'
 
 const after = []
 const site = { origin: '', connectTo: (/** @type {string} */ _) => {} }
@@ -134,3 +135,9 @@ test('a server that does not accept the site is named as the cause', async (t) =
   await reader.tab.getByText('does not accept connections from this site.').waitFor({ timeout: WAIT_MS })
   assert.equal(await statusOf(reader), 'failed')
 })
+
+for (const moduleResolution of ['nodenext', 'bundler']) {
+  test(`the types of the packages serve a strict program, with ${moduleResolution}`, () => {
+    assert.equal(typeErrors(moduleResolution), '')
+  })
+}

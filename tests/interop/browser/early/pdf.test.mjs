@@ -1,7 +1,7 @@
 // PDFs, drawn by pdf.js from the parts that are looked at.
 
 import assert from 'node:assert/strict'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -62,6 +62,34 @@ test('a PDF of 2 GB is read only in the parts that are shown', async (t) => {
   await assertIsDrawn(visitor.tab.getByRole('article', { name: 'Page 1 of 3' }))
   visitor.assertNoPageErrors()
 })
+
+test('the pictures of a PDF are drawn, in JPEG 2000 and in JBIG2', async (t) => {
+  const { root, blocks } = blocksOf(await readFile(new URL('pictures.pdf', import.meta.url)))
+  const server = await startServer(t)
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=pictures.pdf`)
+  const canvas = visitor.tab.getByRole('article', { name: 'Page 1 of 1' }).locator('canvas')
+  // A red disc on blue, and a black square with a white hole.
+  const places = [
+    [0.25, 0.5, 'red'],
+    [0.03, 0.06, 'blue'],
+    [0.62, 0.3, 'black'],
+    [0.75, 0.5, 'white'],
+  ]
+  const colours = () => canvas.evaluate(coloursAt, places)
+  await waitUntil(async () => `${await colours()}` === `${places.map(([, , name]) => name)}`, 'both pictures are drawn', WAIT_MS)
+  visitor.assertNoPageErrors()
+})
+
+/** The names of the colours at places of a canvas, given as fractions of its width and height. */
+function coloursAt(canvas, places) {
+  return places.map(([x, y]) => {
+    const [red, green, blue] = canvas.getContext('2d').getImageData(x * canvas.width, y * canvas.height, 1, 1).data
+    const isOver = [red, green, blue].map((value) => (value > 128 ? 1 : 0)).join('')
+    return { '000': 'black', 100: 'red', '001': 'blue', 111: 'white' }[isOver] ?? isOver
+  })
+}
 
 test('a broken PDF says so, and can still be saved', async (t) => {
   const { root, blocks } = blocksOf(Buffer.from(`%PDF-1.7\n${'no object '.repeat(500)}`))
