@@ -70,6 +70,9 @@ export class Exchange {
         return
       case 'partial-message':
         return
+      case 'path':
+        this.#requester.handlePath(input.peer, input.isDirect)
+        return
       case 'writable':
         this.#handleWritable(now, input.peer, input.roomBytes)
         return

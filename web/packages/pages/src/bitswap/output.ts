@@ -20,6 +20,8 @@ export type Input =
   | ({ readonly kind: 'message'; readonly peer: PeerId } & ReceivedMessage)
   /** Part of a message arrived. */
   | { readonly kind: 'partial-message'; readonly peer: PeerId }
+  /** Messages reach a peer directly from now on, or over the relay again. Over the relay until the first of these inputs. */
+  | { readonly kind: 'path'; readonly peer: PeerId; readonly isDirect: boolean }
   /** The send buffer of a peer has this much room now. */
   | { readonly kind: 'writable'; readonly peer: PeerId; readonly roomBytes: number }
   /** A block is in the store: received, or added by the page. */

@@ -1,6 +1,7 @@
 /** The request strategy: which block to request from which peer, and when to request it from another peer. */
 import type { Cid } from '../content/index.ts'
 import { sortedPeers, type PeerId } from './peer.ts'
+import { DirectHolders } from './rarest-first/direct-holders.ts'
 import { requestOnlyCopy } from './rarest-first/new-holder.ts'
 import { RequestBudget } from './rarest-first/request-budget.ts'
 import { isLeftToLeechers, isTooSlowFor, rarest } from './rarest-first/selection.ts'
@@ -47,7 +48,8 @@ export function requestBlocks(requester: Requester, now: Nanos): void {
   peers.sort((a, b) => Number(a.neverAnswered) - Number(b.neverAnswered) || a.takes - b.takes || (a.tieBreak < b.tieBreak ? -1 : 1))
   if (peers.length > 0) {
     const budget = new RequestBudget(requester)
-    while (peers.length > 0) peers = peers.filter(({ peer }) => requestOne(requester, now, peer, budget))
+    const direct = new DirectHolders(requester)
+    while (peers.length > 0) peers = peers.filter(({ peer }) => requestOne(requester, now, peer, budget, direct))
   }
   const isEndgame = requester.wants.openSize === 0 && requester.wants.size > 0
   if (!isEndgame) requester.endgameCheckAt = null
@@ -55,7 +57,7 @@ export function requestBlocks(requester: Requester, now: Nanos): void {
 }
 
 /** Requests one more block from a peer. Returns whether there was one to request. */
-function requestOne(requester: Requester, now: Nanos, peer: PeerId, budget: RequestBudget): boolean {
+function requestOne(requester: Requester, now: Nanos, peer: PeerId, budget: RequestBudget, direct: DirectHolders): boolean {
   const state = requester.peers.get(peer)
   if (state === undefined) return false
   const isSpent = state.isUnproven ? requester.unprovenRequests >= UNPROVEN_REQUESTS_MAX : budget.isSpent(state)
@@ -65,10 +67,15 @@ function requestOne(requester: Requester, now: Nanos, peer: PeerId, budget: Requ
   }
   if (!state.hasRoom || state.silence.isUnresponsive) return false
   const random = requester.rng.nextU64()
-  const known = rarest(requester.wants, random, (at) => state.blocks.has.half(at))
+  const among = direct.blocksFor(state)
+  const known = rarest(requester.wants, random, (half) => state.blocks.has.half(half) & among(half))
   const mayGuess = state.blocks.providerHint === 'likely' || (state.blocks.providerHint === 'unknown' && state.requests.size === 0)
-  const chosen = known ?? (mayGuess ? rarest(requester.wants, random, (at) => ~state.blocks.lacks.half(at)) : null)
-  if (chosen === null) return state.requests.size === 0 && takeOverRequest(requester, now, peer)
+  const chosen = known ?? (mayGuess ? rarest(requester.wants, random, (half) => ~state.blocks.lacks.half(half) & among(half)) : null)
+  if (chosen === null) {
+    // The peers with a direct connection may leave.
+    if (!state.isDirect && direct.areSeveral) requester.noteReadyForRequests(peer)
+    return state.requests.size === 0 && takeOverRequest(requester, now, peer, among)
+  }
   if (isTooSlowFor(requester, state, chosen)) return false
   if (budget.isForFasterPeers(now, state, chosen) || isLeftToLeechers(requester, state, chosen)) {
     requester.noteReadyForRequests(peer)

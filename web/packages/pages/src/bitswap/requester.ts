@@ -183,6 +183,14 @@ export class Requester {
     return state.counts.unsolicited > this.limits.unsolicitedBlocksMax && state.counts.wasRequested ? 'forged-blocks' : null
   }
 
+  /** Messages reach the peer directly from now on, or over the relay. */
+  handlePath(peer: PeerId, isDirect: boolean): void {
+    const state = this.peers.get(peer)
+    if (state === undefined || state.isDirect === isDirect) return
+    state.isDirect = isDirect
+    this.noteAllReadyForRequests()
+  }
+
   handleProviders(now: Nanos, peers: readonly PeerId[]): void {
     this.searches.handleResult(now, peers, this.limits)
     // Answers can get lost. Want-haves without an answer are sent again.

@@ -95,6 +95,7 @@ export class ExchangeDriver {
     const peer = member.peer.id
     this.handleAll([
       { kind: 'connected', peer, isProvider: member.have === 'all' },
+      { kind: 'path', peer, isDirect: member.peer.path === 'direct' },
       { kind: 'writable', peer, roomBytes: roomOf(member) },
     ])
   }

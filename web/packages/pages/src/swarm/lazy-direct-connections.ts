@@ -29,6 +29,11 @@ export class LazyDirectConnections {
     this.#deps = deps
   }
 
+  /** The calls in progress and the direct connections. */
+  get size(): number {
+    return this.#connections?.size ?? this.#waiting?.length ?? 0
+  }
+
   connect(peer: PeerId): void {
     this.#with(peer, (connections) => connections.connect(peer))
   }

@@ -80,7 +80,8 @@ export class PagePeers {
   noteSending(member: Member, message: Message): void {
     // Before it was sent: over the relay, that takes as long as it takes to set up a direct connection.
     const isRequest = requestsBlocks(message)
-    this.#set.connectIfBusy(member, isRequest)
+    if (isRequest) this.#set.connectToRequest(member)
+    this.#set.connectIfBusy(member)
     if (isRequest) this.#set.expectHeld(member)
   }
 

@@ -90,9 +90,9 @@ describe('a peer whose direct connection breaks', () => {
     path.isUp = false
     connections?.onDown(PEER)
     // The path is as good as a part of a message, so that the peer does not time out.
-    expect(inputs).toEqual(['partial-message', 'relayed'])
+    expect(inputs).toEqual(['path', 'partial-message', 'path', 'relayed'])
     await new Promise((resolve) => setImmediate(resolve))
-    expect(inputs.slice(2)).toEqual(follows)
+    expect(inputs.slice(4)).toEqual(follows)
     expect(peers.roster.get(PEER) === null).toBe(follows.length > 0)
   })
 })

@@ -21,6 +21,11 @@ const ASSEMBLY_PAGES_MAX = 16
  */
 const DIRECT_AFTER_BYTES = 128 << 10
 const DIRECT_FALLBACK_BYTES = 512 << 10
+/**
+ * With this many direct connections, a tab calls no more peers in order to request blocks from them. It still accepts calls, and
+ * calls peers that request blocks from it. If it called all peers, newcomers would find only tabs that can take no more.
+ */
+const CALLS_TO_REQUEST_MAX = 6
 /** The time between two `partial-message` inputs for one direct connection. */
 const PROGRESS_INTERVAL: Millis = 100
 
@@ -122,6 +127,11 @@ export class PeerSet {
     if (peer.path !== 'relay' || peer.movedBytes < enough || this.#direct === null) return
     this.#deps.onConnecting(peer.id)
     this.#direct.connect(peer.id)
+  }
+
+  /** Blocks are about to be requested from a peer. This tab calls it unless it has several connections already. */
+  connectToRequest(member: Member): void {
+    if (this.#direct !== null && this.#direct.size < CALLS_TO_REQUEST_MAX) this.connectIfBusy(member, true)
   }
 
   /**
@@ -278,6 +288,7 @@ export class PeerSet {
       send: (to, signal) => sender.send(to, signal),
       onUp: (peer, path) => {
         this.roster.get(peer)?.peer.useDirect(path)
+        this.#deps.handleInput({ kind: 'path', peer, isDirect: true })
         // The peer may have held its answers for this path. They come now, so it must not time out before.
         this.#deps.handleInput({ kind: 'partial-message', peer })
         this.#deps.onDirect(peer)
@@ -286,6 +297,7 @@ export class PeerSet {
       onDown: (peer) => {
         const member = this.roster.get(peer)
         member?.peer.useRelay()
+        this.#deps.handleInput({ kind: 'path', peer, isDirect: false })
         if (member) this.#checkReachable(member)
         this.#deps.onChange()
       },

@@ -14,9 +14,9 @@ const CHECK_INTERVAL: Nanos = 50 * MILLI
 
 /**
  * Moves a request of another peer to this idle peer. In the endgame, it may duplicate the request instead. Returns whether
- * the idle peer got a request.
+ * the idle peer got a request. `among`: the wants that may move, as bits.
  */
-export function takeOverRequest(requester: Requester, now: Nanos, peer: PeerId): boolean {
+export function takeOverRequest(requester: Requester, now: Nanos, peer: PeerId, among: (half: number) => number): boolean {
   const state = requester.peers.get(peer)
   if (state === undefined) return false
   if (state.takeOverCheckedAt !== null && since(now, state.takeOverCheckedAt) < CHECK_INTERVAL) return false
@@ -25,7 +25,7 @@ export function takeOverRequest(requester: Requester, now: Nanos, peer: PeerId):
   const { live } = requester.wants
   let best: { wait: Nanos; at: number; other: PeerId; isSafe: boolean } | null = null
   let compared = 0
-  for (const at of ones(live.words, (half) => live.half(half) & state.blocks.has.half(half))) {
+  for (const at of ones(live.words, (half) => live.half(half) & state.blocks.has.half(half) & among(half))) {
     if (compared++ >= COMPARED_MAX) break
     const sole = requester.soleRequest(at)
     if (sole === null) continue

@@ -76,6 +76,8 @@ export class PeerState {
   readonly delivery: DeliveryRate
   readonly silence: Silence
   readonly counts: BlockCounts
+  /** Whether messages reach the peer without the relay. */
+  isDirect = false
   /** When the peer was last considered for requests of other peers. */
   takeOverCheckedAt: Nanos | null = null
   readonly #limits: Limits

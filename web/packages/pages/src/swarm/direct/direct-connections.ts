@@ -74,6 +74,11 @@ export class DirectConnections {
     this.#deps = deps
   }
 
+  /** The calls in progress and the connections. */
+  get size(): number {
+    return this.#calls.size
+  }
+
   /** Connects to this peer, unless a call is in progress or not allowed now. */
   connect(peer: PeerId): void {
     const now = this.#deps.clock.now()
