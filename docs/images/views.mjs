@@ -107,7 +107,7 @@ const VIEWS = {
       await tab.getByRole('button', { name: 'Details', exact: true }).click()
       await tab.getByRole('button', { name: 'Connections' }).click()
       await tab
-        .getByText(/MiB in total/)
+        .getByText(/[1-9][\d.]* [KM]iB\/s now/)
         .first()
         .waitFor()
     },
@@ -208,9 +208,8 @@ async function lakeFolder() {
 
 /** A film of a sunrise. */
 async function film(tab) {
-  const person = { tab, goTo: (place) => tab.goto(new URL(place, home).href) }
   const at = path.join(folder, 'sunrise.webm')
-  writeFileSync(at, await makeSunrise(person, { seconds: 20, bytesPerSecond: 60_000 }))
+  writeFileSync(at, await makeSunrise(tab, { seconds: 20, bytesPerSecond: 60_000 }))
   return at
 }
 
