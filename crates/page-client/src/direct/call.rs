@@ -12,12 +12,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use watchfire_types::{Instant, PeerId};
 
 use super::path::{FRAME_BYTES_MAX, Frame, Path};
+use super::send_window::{MAX_BYTES as BUFFERED_BYTES_MAX, SendWindow};
 use super::signal::{HangUpReason, IceCandidate, Signal};
 use super::{Datagram, Output};
 use crate::segment::UnsentMessage;
 
-/// Bytes that the connection may buffer. At the limit, nothing is sent until less is buffered.
-const BUFFERED_BYTES_MAX: usize = 1 << 20;
 /// Less buffered bytes than this wake the sender.
 const BUFFERED_BYTES_LOW: usize = 256 << 10;
 /// The largest frame that is accepted.
@@ -46,6 +45,7 @@ pub(super) struct Call {
     /// The open channel.
     channel: Option<ChannelId>,
     path: Path,
+    window: SendWindow,
     frame: Vec<u8>,
     their_sdp: String,
     offers_received: u32,
@@ -92,6 +92,7 @@ impl Call {
             pending: None,
             channel: None,
             path: Path::new(),
+            window: SendWindow::new(now.0),
             frame: Vec::with_capacity(FRAME_BYTES_MAX),
             their_sdp: String::new(),
             offers_received: 0,
@@ -354,11 +355,12 @@ impl Call {
         let mut buffered = channel.buffered_amount();
         // Bytes leave the buffer once they have arrived at the other side.
         let left_bytes = self.given_bytes - buffered.min(self.given_bytes);
+        self.window.update(now, left_bytes.saturating_sub(self.left_bytes), buffered);
         if left_bytes > self.left_bytes {
             (self.left_bytes, self.alive_at) = (left_bytes, now);
         }
         let mut has_written = false;
-        while self.is_up && buffered + FRAME_BYTES_MAX <= BUFFERED_BYTES_MAX {
+        while self.is_up && buffered + FRAME_BYTES_MAX <= self.window.bytes() {
             let Some(reported) = self.path.next_frame(&mut self.frame) else { break };
             match channel.write(true, &self.frame) {
                 Ok(true) => {}

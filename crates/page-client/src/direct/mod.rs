@@ -7,6 +7,7 @@ mod call;
 mod connections;
 mod path;
 mod public_addresses;
+mod send_window;
 mod signal;
 mod sockets;
 

@@ -9,6 +9,8 @@ struct Pair {
     now: Instant,
     /// Whether the network drops all datagrams.
     is_cut: bool,
+    /// The receiver at index 1, if it is slow.
+    slow: Option<SlowReceiver>,
     /// The outputs of each side, except signals and datagrams.
     events: [Vec<Output>; 2],
 }
@@ -27,6 +29,7 @@ impl Pair {
             sides: [side(0), side(1)],
             now: Instant::ZERO,
             is_cut: false,
+            slow: None,
             events: [vec![], vec![]],
         }
     }
@@ -47,12 +50,18 @@ impl Pair {
                     Output::Signal { bytes, .. } => {
                         other.handle_signal(self.now, SIDES[index], &bytes);
                     }
-                    Output::Datagram(datagram) if !self.is_cut => {
-                        other.handle_datagram(self.now, &datagram);
-                    }
+                    Output::Datagram(datagram) if !self.is_cut => match &mut self.slow {
+                        Some(slow) if index == 0 => slow.queue(datagram),
+                        _ => other.handle_datagram(self.now, &datagram),
+                    },
                     Output::Datagram(_) => {}
                     output => self.events[index].push(output),
                 }
+            }
+        }
+        if let Some(slow) = &mut self.slow {
+            for datagram in slow.read() {
+                self.sides[1].handle_datagram(self.now, &datagram);
             }
         }
     }
@@ -98,6 +107,28 @@ impl Pair {
     }
 }
 
+/// A program that reads some datagrams each millisecond. Its operating system drops those that do not fit into the buffer.
+struct SlowReceiver {
+    buffer: VecDeque<Datagram>,
+    buffered_max: usize,
+    read_max: usize,
+    dropped: usize,
+}
+
+impl SlowReceiver {
+    fn queue(&mut self, datagram: Datagram) {
+        if self.buffer.len() < self.buffered_max {
+            self.buffer.push_back(datagram);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn read(&mut self) -> Vec<Datagram> {
+        self.buffer.drain(..self.read_max.min(self.buffer.len())).collect()
+    }
+}
+
 fn message(id: u32, len: usize) -> UnsentMessage {
     UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false }
 }
@@ -119,6 +150,38 @@ fn a_call_connects_two_peers_and_moves_messages_both_ways() {
     pair.run_until("end of an idle connection", |pair| pair.has_ended(0) && pair.has_ended(1));
 }
 
+/// Without a window of our own, each of them waits two seconds for SCTP to notice a lost end of a burst.
+#[test]
+fn a_receiver_with_a_small_buffer_gets_messages_without_long_pauses() {
+    const BYTES: usize = 2 << 20;
+    for (buffered_max, read_max) in [(90, 5), (180, 30)] {
+        let mut pair = Pair::connected();
+        let slow = SlowReceiver { buffer: VecDeque::new(), buffered_max, read_max, dropped: 0 };
+        pair.slow = Some(slow);
+        let begun_at = pair.now;
+        for id in 0..2 {
+            pair.sides[0].send(pair.now, SIDES[1], message(id, BYTES / 2));
+        }
+        let mut received = 0;
+        while received < BYTES {
+            pair.step();
+            let events = std::mem::take(&mut pair.events[1]).into_iter();
+            received += events
+                .map(|event| match event {
+                    Output::Segment { segment, .. } => segment.bytes.len(),
+                    _ => 0,
+                })
+                .sum::<usize>();
+        }
+        let seconds = pair.now.since(begun_at).as_secs_f64();
+        // A datagram has about 1,100 bytes of a message.
+        let fastest = BYTES as f64 / (1100.0 * 1000.0 * read_max as f64);
+        let dropped = pair.slow.map_or(0, |slow| slow.dropped);
+        let what = format!("{seconds} s instead of {fastest:.2} s, {dropped} datagrams dropped");
+        assert!(seconds < fastest + 1.6 && dropped < 80, "{what}");
+    }
+}
+
 #[test]
 fn when_both_peers_call_one_call_counts() {
     let mut pair = Pair::new();
@@ -131,9 +194,9 @@ fn when_both_peers_call_one_call_counts() {
 fn unread_messages_are_returned_when_the_network_breaks() {
     let mut pair = Pair::connected();
     pair.is_cut = true;
-    pair.sides[0].send(pair.now, SIDES[1], message(1, 100_000));
+    pair.sides[0].send(pair.now, SIDES[1], message(1, 50_000));
     pair.run_until("end", |pair| pair.has_ended(0));
-    let unread = UnsentMessage { is_reported: true, ..message(1, 100_000) };
+    let unread = UnsentMessage { is_reported: true, ..message(1, 50_000) };
     let down = Output::Down { peer: SIDES[1], unread: vec![unread] };
     assert!(pair.events[0].contains(&down));
     assert!(!pair.sides[0].call(pair.now, SIDES[1]), "the next call has to wait");
@@ -217,6 +280,63 @@ fn invalid_and_too_many_signals_are_misbehaviour() {
     let hang_up = |call| Signal::HangUp { call, reason: HangUpReason::Over };
     let flood: Vec<_> = (0..SIGNALS_MAX + 1).map(hang_up).collect();
     assert_eq!(misbehaviour_of(false, &flood), Some("too many signals"));
+}
+
+#[test]
+fn one_call_has_a_limited_number_of_offers_and_candidates() {
+    let mut caller = Pair::new().sides.into_iter().next().unwrap();
+    assert!(caller.call(Instant::ZERO, SIDES[1]));
+    let call = caller.next_call;
+    let offer = caller.outputs.iter().find_map(|output| match output {
+        Output::Signal { bytes, .. } => Signal::decode(bytes),
+        _ => None,
+    });
+    let Some(Signal::Offer { sdp, .. }) = offer else { panic!("{offer:?}") };
+    let restart =
+        |number: u32| Signal::Offer { call, sdp: format!("{sdp}a=x-restart:{number}\r\n") };
+    let restarts: Vec<_> = (0..7).map(restart).collect();
+    assert_eq!(misbehaviour_of(false, &restarts[..6]), None);
+    assert_eq!(misbehaviour_of(false, &restarts), Some("too many offers in one call"));
+    let candidate = |host| super::super::signal::IceCandidate {
+        candidate: format!("candidate:1 1 udp 1 10.0.1.{host} 9 typ host"),
+        sdp_mid: None,
+        sdp_m_line_index: Some(0),
+    };
+    let candidates = || Signal::Candidates { call, candidates: (0..16).map(candidate).collect() };
+    let flood: Vec<_> = [restart(0)].into_iter().chain((0..25).map(|_| candidates())).collect();
+    assert_eq!(misbehaviour_of(false, &flood[..25]), None);
+    assert_eq!(misbehaviour_of(false, &flood), Some("too many candidates in one call"));
+}
+
+#[test]
+fn a_peer_that_answers_and_finishes_no_handshake_holds_a_connection_for_15_seconds() {
+    let mut pair = Pair::new();
+    pair.is_cut = true;
+    assert!(pair.sides[0].call(pair.now, SIDES[1]));
+    pair.run_until("end of the call", |pair| pair.has_ended(0) && pair.has_ended(1));
+    let expected = Instant::ZERO + Duration::from_secs(15);
+    assert!(pair.now >= expected && pair.now < expected + Duration::from_secs(1), "{:?}", pair.now);
+    assert!(pair.sides.iter().all(|side| side.limit.acquire().is_some() && side.calls.is_empty()));
+}
+
+/// The peer receives all messages, but reads none.
+#[test]
+fn a_peer_that_reads_nothing_gets_few_messages_and_loses_its_connection() {
+    let mut pair = Pair::connected();
+    for id in 0..20 {
+        pair.sides[0].send(pair.now, SIDES[1], message(id, 1 << 20));
+    }
+    let is_down =
+        |pair: &Pair| pair.events[0].iter().any(|event| matches!(event, Output::Down { .. }));
+    pair.run_until("break", is_down);
+    let received: usize = pair.segments(1).iter().map(|segment| segment.bytes.len()).sum();
+    assert!(received <= 5 << 20, "{received} bytes were sent");
+    pair.run_until("end", |pair| pair.has_ended(0));
+    let down = pair.events[0].iter().find_map(|event| match event {
+        Output::Down { unread, .. } => Some(unread.len()),
+        _ => None,
+    });
+    assert_eq!(down, Some(20), "all messages are sent again");
 }
 
 #[test]
