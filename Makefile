@@ -18,7 +18,7 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early walks proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
+LONG_SUITES := early walks live proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures walks film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
@@ -177,6 +177,9 @@ soak: tools web/node_modules/.package-lock.json tests/interop/node_modules/.pack
 
 test-browser: interop-build ## All tests with browsers, also the long ones that `make test` leaves out
 	$(RUN_SUITES) browser-whole
+
+test-live: interop-build ## Live pages between tabs and terminals, and a stolen key
+	$(RUN_SUITES) live
 
 test-early: interop-build ## Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks
 	$(RUN_SUITES) early

@@ -45,6 +45,7 @@ const SUITES = {
 const SUITE_OF_FOLDER = {
   'browser/early': 'test-early',
   'browser/walks': 'test-walks',
+  'browser/live': 'test-live',
   gateway: 'interop-kubo',
   peers: 'interop-command-line',
   processes: 'interop-command-line',
@@ -136,10 +137,10 @@ function suitesOf(files) {
   const found = files.flatMap((file) => {
     const [top, second, third, fourth] = file.split('/')
     if (top === 'crates') return SUITES[second] ?? []
-    if (top === 'web') return ['interop-browser', 'test-early', 'test-embed']
+    if (top === 'web') return ['interop-browser', 'test-early', 'test-live', 'test-embed']
     if (top === 'clients') return ['interop-client']
     if (top !== 'tests' || second !== 'interop') return []
-    const folder = fourth === 'early' ? `${third}/${fourth}` : third
+    const folder = ['early', 'live', 'walks'].includes(fourth) ? `${third}/${fourth}` : third
     return isFolder(`tests/interop/${folder}`) && folder !== 'lib'
       ? [SUITE_OF_FOLDER[folder] ?? (IN_CI.includes(folder) ? `interop-${folder}` : `test-${folder}`)]
       : []

@@ -16,14 +16,18 @@ export class Command {
   #child
   #exited
 
-  /** Runs `watchfire <command> --json <args>` in a folder of its own. */
-  constructor(t, folder, command, args, environment = {}) {
+  /** Runs `watchfire <command> --json <args>` in a folder of its own. With `stdin` as a pipe, `write` is its input. */
+  constructor(t, folder, command, args, environment = {}, /** @type {'ignore' | 'pipe'} */ stdin = 'ignore') {
     const env = { ...process.env, ...environment }
-    this.#child = spawn(binary('watchfire'), [command, '--json', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], env })
+    this.#child = spawn(binary('watchfire'), [command, '--json', ...args], { cwd: folder, stdio: [stdin, 'pipe', 'pipe'], env })
     this.#child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
     createInterface({ input: this.#child.stdout }).on('line', (line) => this.events.put(JSON.parse(line)))
     this.#exited = new Promise((resolve) => this.#child.once('close', resolve))
     t.after(() => this.#child.exitCode === null && this.#child.kill('SIGKILL'))
+  }
+
+  write(text) {
+    this.#child.stdin.write(text)
   }
 
   get pid() {

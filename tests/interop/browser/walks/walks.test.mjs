@@ -54,6 +54,7 @@ test('a first visit with a screen reader', async (t) => {
   await person.goTo('/')
   await person.waitForText(ONE_HERE)
   await person.waitForText('Up to')
+  await person.waitForText('The page grows')
   walk.step('The home page, from its start:', await readAloud(tab))
   await walk.check(person, 'the home page')
 
@@ -124,6 +125,7 @@ test('a first visit with a keyboard only', async (t) => {
 
   await person.goTo('/')
   await person.waitForText('Up to')
+  await person.waitForText('The page grows')
   await person.waitForText(ONE_HERE)
   walk.step('The home page:', await tabThrough())
   await person.tab.getByRole('textbox', { name: 'Text of the page' }).focus()

@@ -3,8 +3,8 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Connection as Channels, Topic, TopicEvents } from '@watchfire/client/connection'
 import { defaultLimits } from '@watchfire/pages/limits'
 import type { ReadablePage } from '@watchfire/pages/encryption'
-import type { Entry, Listing, PageState as SwarmState } from '@watchfire/pages/swarm'
-import { countsOf, follow, pageState, warningOf } from './page-signals.ts'
+import type { Entry, Listing, LiveFeed, PageState as SwarmState } from '@watchfire/pages/swarm'
+import { ContentCache, countsOf, follow, pageState, warningOf } from './page-signals.ts'
 import { liveSite } from './live-site.ts'
 import { haveSentence, heldSentence, lookingSentence, type Counts, type OwnCopy } from '../ui/sentences.ts'
 import type { PageState, PageWarning } from '../ui/site.ts'
@@ -109,6 +109,25 @@ describe('a page', () => {
     expect(await (await file?.blob())?.text()).toBe('a/b')
   })
 
+  it('is live when its session is, and keeps its files while it grows', () => {
+    const feedOf = (count: number): LiveFeed => ({
+      ...{ title: 'Log', timeMs: 0, isComplete: true, isOurs: false, splitAt: null, invalidAt: null },
+      entries: Array.from({ length: count }, (_, i) => ({ number: i + 1, timeMs: 0, form: 'text', name: '', path: `${i + 1}/text.txt` })),
+    })
+    let feed = feedOf(1)
+    const files = () => feed.entries.map(({ path }) => ({ path, size: 3, complete: true }))
+    const growing = { live: () => feed, listing: () => ({ files: files(), links: 0, isFinal: true }), file: () => Promise.reject() }
+    const cache = new ContentCache()
+    const first = cache.all(growing)
+    expect(first).toMatchObject({ kind: 'live', files: [{ path: '1/text.txt' }] })
+    expect(cache.all(growing)).toBe(first)
+    feed = feedOf(2)
+    const second = cache.all(growing)
+    if (first.kind !== 'live' || second.kind !== 'live') throw new Error('not live')
+    expect(second.files.map(({ path }) => path)).toEqual(['1/text.txt', '2/text.txt'])
+    expect(second.files[0]).toBe(first.files[0])
+  })
+
   it('that cannot be shown has a reason', () => {
     const problems = [
       { fatal: false, sentence: 'a' },
@@ -135,6 +154,7 @@ describe('the signals of a page', () => {
     const readable = {
       privacy: { kind: 'public' },
       listing: () => listing,
+      live: () => null,
       subscribe(listener: typeof report) {
         report = listener
         return () => undefined

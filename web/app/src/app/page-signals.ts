@@ -1,9 +1,9 @@
 import type { Signal } from '@preact/signals'
 import type { ReadablePage, Privacy } from '@watchfire/pages/encryption'
-import type { Have, Listing, PageSession as Swarm, PageState as SwarmState } from '@watchfire/pages/swarm'
+import type { Have, Listing, LiveFeed, PageSession as Swarm, PageState as SwarmState } from '@watchfire/pages/swarm'
 import { swarm as text } from '@watchfire/pages/problems'
 import type { Counts, HolderCounts } from '../ui/sentences.ts'
-import type { PageContent, PageState, Streamed, Traffic, PageWarning } from '../ui/site.ts'
+import type { DirectoryFile, PageContent, PageState, Streamed, Traffic, PageWarning } from '../ui/site.ts'
 
 /** The signals of a page, updated by `follow`. */
 export interface PageSignals {
@@ -27,6 +27,7 @@ export function follow(page: ReadablePage, signals: PageSignals): () => void {
     // A complete page keeps the same object, so that it is not rendered again.
     if (page.privacy.kind === 'closed') state.value = lockOf(page.privacy, pageState(now, page), state.peek())
     else if (state.peek().kind !== 'held') state.value = pageState(now, page, content)
+    else if (page.live() !== null) state.value = grown(state.peek(), content.all(page))
     if (page.privacy.kind === 'open') {
       key.value = signals.lastKeyTried
       name.value = page.privacy.content.index.name || null
@@ -47,6 +48,11 @@ function lockOf(seal: Extract<Privacy, { kind: 'closed' }>, state: PageState, be
   const coming = state.kind === 'loading' || state.kind === 'waiting' ? state : null
   const same = before.kind === 'locked' && before.reason === reason && before.coming === coming
   return same ? before : { kind: 'locked', reason, coming }
+}
+
+/** A live page that grows stays held. The parts that are missing are shown when they arrive. */
+function grown(before: PageState, content: PageContent): PageState {
+  return before.kind === 'held' && before.content === content ? before : { kind: 'held', content }
 }
 
 /** Converts the state of the swarm to the state of a page. */
@@ -95,27 +101,50 @@ export function warningOf({ presence, problems }: SwarmState): PageWarning | nul
 }
 
 /** The part of a session that the files of a page need. */
-type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'> & Pick<ReadablePage, 'privacy'>>
+type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state' | 'live'> & Pick<ReadablePage, 'privacy'>>
 
 /** Interval between checks of a page whose files are not all known, in milliseconds. */
 const LISTED_INTERVAL = 500
 
 /** The files of a page as the same objects from when all of them are known, so that players do not restart. */
-class ContentCache {
+export class ContentCache {
   #content: PageContent | null = null
   #listedAt = -Infinity
+  /** Whether a live page was whole when it was listed. */
+  #isWhole = false
 
   all(swarm: Files): PageContent {
+    const feed = swarm.live?.() ?? null
+    if (feed !== null) return this.#live(feed, swarm)
     this.#content ??= contentOf(swarm.listing() ?? NOTHING, swarm)
     return this.#content
   }
 
   /** `null` while a file may be missing, or the size of one is unknown. */
   soFar(swarm: Files): PageContent | null {
+    const feed = swarm.live?.() ?? null
+    if (feed !== null) return this.#live(feed, swarm)
     if (this.#content !== null || performance.now() - this.#listedAt < LISTED_INTERVAL) return this.#content
     const listing = swarm.listing()
     if (listing?.isFinal) this.#content = contentOf(listing, swarm)
     else if (listing !== null) this.#listedAt = performance.now()
+    return this.#content
+  }
+
+  /** A live page as the same object until it changes, and its files as the same objects for ever. */
+  #live(feed: LiveFeed, swarm: Files): PageContent {
+    const before = this.#content?.kind === 'live' ? this.#content : null
+    const isWhole = swarm.state?.phase === 'complete'
+    const isCurrent = this.#isWhole || (!isWhole && performance.now() - this.#listedAt < LISTED_INTERVAL)
+    if (before?.feed === feed && isCurrent) return before
+    this.#isWhole = isWhole
+    this.#listedAt = performance.now()
+    const known = new Map(before?.files.map((file) => [file.path, file]))
+    // The size of a folder's file is not known before its block is here.
+    const listed = (swarm.listing() ?? NOTHING).files.filter(({ size }) => size !== null)
+    const files = listed.map((file) => known.get(file.path) ?? fileOf(file, swarm))
+    if (before?.feed === feed && before.files.length === files.length) return before
+    this.#content = { kind: 'live', feed, files }
     return this.#content
   }
 }
@@ -124,16 +153,21 @@ const NOTHING: Listing = { files: [], links: 0, isFinal: true }
 
 function contentOf({ files, links }: Listing, swarm: Files): PageContent {
   const [only] = files
-  const bytesOf = ({ path, size, modified }: Listing['files'][number]) => ({
+  if (files.length === 1 && only !== undefined && only.path === '') {
+    const { path: _path, ...file } = fileOf(only, swarm)
+    return { kind: 'file', ...file }
+  }
+  return { kind: 'directory', files: files.map((file) => fileOf(file, swarm)), links }
+}
+
+function fileOf({ path, size, modified }: Listing['files'][number], swarm: Files): DirectoryFile {
+  return {
+    path,
     size: size ?? 0,
     ...(modified === undefined ? {} : { modified }),
     blob: () => swarm.file(path),
     ...streamedOf(swarm, path),
-  })
-  if (files.length === 1 && only !== undefined && only.path === '') {
-    return { kind: 'file', ...bytesOf(only) }
   }
-  return { kind: 'directory', files: files.map((file) => ({ path: file.path, ...bytesOf(file) })), links }
 }
 
 function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefined {

@@ -1,7 +1,7 @@
 import type { Connection } from '@watchfire/client/connection'
 import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
-import { openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
+import { loadLive, openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
 import type { PageFile, ShareOptions } from '../ui/site.ts'
 
 /** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
@@ -20,7 +20,7 @@ export interface Shared {
 
 /** Creates a page of these files, and serves it. */
 export async function share(files: readonly PageFile[], options: ShareOptions, deps: SwarmDeps): Promise<Shared> {
-  const { signal, onProgress, sealed, emptyFolders = [], isDirectory } = options
+  const { signal, onProgress, sealed, live, emptyFolders = [], isDirectory } = options
   const publishing: PublishOptions = {
     pageBytesMax: deps.limits.pageBytesMax,
     signal,
@@ -29,6 +29,12 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
   const serve = (publication: Publication) => openPage(publication.root, { ...deps, publication })
+  if (live !== undefined) {
+    const { publishLive } = await import('@watchfire/pages/live')
+    const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
+    for (const entry of live.entries) await page.append(entry)
+    return { page, key: null }
+  }
   if (sealed === undefined) return { page: new ReadablePage(serve(await publish(files, publishing)), null, 'public'), key: null }
   const publication = await publishPrivate(files, { ...publishing, name: sealed.name })
   const { key, content } = publication
@@ -38,5 +44,5 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
 /** Opens a page of at most `bytesMax` bytes. */
 export function open(cid: string, bytesMax: number, key: string | null, { connection, limits }: SwarmDeps): ReadablePage {
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
-  return new ReadablePage(openPage(cid, { connection, limits: { ...limits, pageBytesMax } }), key)
+  return new ReadablePage(openPage(cid, { connection, limits: { ...limits, pageBytesMax }, live: loadLive }), key)
 }

@@ -16,6 +16,7 @@ type Drafting = typeof import('./drafting.ts')
 // Loaded after the first paint, ahead of the first drop and of the page.
 const loadDrafting = () => import('./drafting.ts')
 const Chips = lazy(() => import('./Chips.tsx').then(({ Chips }) => Chips))
+const LiveSwitch = lazy(() => import('./LiveSwitch.tsx').then(({ LiveSwitch }) => LiveSwitch))
 const Preview = lazy(() => import('./Preview.tsx').then(({ Preview }) => Preview))
 
 const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
@@ -37,7 +38,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
   const drafting = useRef<Drafting | null>(null)
-  const { writing, isPrivate } = draft
+  const { writing } = draft
   const bytes = draftBytes(draft)
   const most = site.limits.value?.get('page_bytes_max')?.value ?? null
   const tooLarge = most !== null && bytes > most
@@ -86,7 +87,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
 
   const create = async () => {
     if (tooLarge || isCreating || isReading) return
-    if (empty) {
+    if (empty && draft.liveTitle === null) {
       setProblem(home('nothing'))
       box.current?.focus()
       return
@@ -96,10 +97,8 @@ export function Composer({ site, onCreate }: ComposerProps) {
     setProblem(null)
     setHashed(0)
     try {
-      const { bundle } = await loadDrafting()
-      const { files, filename, emptyFolders, isDirectory } = bundle(draft)
-      const options = { signal: controller.signal, onProgress: setHashed, emptyFolders, isDirectory }
-      const session = await site.share(files, isPrivate ? { ...options, sealed: { name: filename } } : options)
+      const { shareDraft } = await loadDrafting()
+      const { session, filename } = await shareDraft(site, draft, { signal: controller.signal, onProgress: setHashed })
       forget()
       onCreate(session, filename)
     } catch (reason) {
@@ -197,13 +196,14 @@ export function Composer({ site, onCreate }: ComposerProps) {
         <Toggle
           label={home('sealed')}
           means="seals"
-          isOn={isPrivate}
-          onChange={(isOn) => change((before) => ({ ...before, isPrivate: isOn }))}
+          isOn={draft.isPrivate}
+          onChange={(isOn) => change((before) => ({ ...before, isPrivate: isOn, liveTitle: null }))}
         />
         <p class="small" id="seals">
           {home('sealedMeans')}
         </p>
       </div>
+      <LiveSwitch draft={draft} change={change} />
       <div class="bar">
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
           {isReading ? home('reading') : roomText(bytes, most, empty)}

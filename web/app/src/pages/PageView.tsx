@@ -5,6 +5,7 @@ import { parseCid } from '@watchfire/pages/content'
 import { DirectoryView, FileView, indexOf, mediaKind } from '../render/index.ts'
 import { siteOrigin } from '../sites/index.ts'
 import { openFileStreams } from '../streaming/index.ts'
+import { lazy } from '../ui/lazy.tsx'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
 import type { OpenPages } from '../ui/open-pages.ts'
 import { replaceAddress } from '../ui/replace-address.ts'
@@ -24,6 +25,8 @@ import { LockedView } from './LockedView.tsx'
 import { WaitingHelp } from './WaitingHelp.tsx'
 import { RefusedView } from './RefusedView.tsx'
 import { ReportLink } from './ReportLink.tsx'
+
+const LiveView = lazy(() => import('../live/index.ts').then(({ LiveView }) => LiveView))
 
 const TITLE_STEP_PERCENT = 5
 
@@ -47,7 +50,9 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const state = session.state.value
   const counts = session.counts.value
   const key = session.key.value
-  const filename = linked ?? page.filename ?? session.name.value
+  // Its files are known long before all of them are here. Each view shows as much of its file as has arrived.
+  const content = 'content' in state ? (state.content ?? null) : null
+  const filename = linked ?? page.filename ?? session.name.value ?? (content?.kind === 'live' ? content.feed.title || null : null)
   const warning = session.warning.value
   const isRejected = warning?.kind === 'rejected'
   const availability = availabilityOf(state, { own: session.have.value, holders: counts?.holders ?? null, isRejected })
@@ -78,8 +83,6 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
 
   if (state.kind === 'refused') return <RefusedView cid={place.cid} reason={state.reason} />
   const origin = originOf(place.cid, sitesBelow)
-  // Its files are known long before all of them are here. Each view shows as much of its file as has arrived.
-  const content = 'content' in state ? (state.content ?? null) : null
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
   const progress = coming !== null && (
     <LoadingView
@@ -105,6 +108,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       {state.kind === 'locked' && <LockedView cid={place.cid} filename={filename} reason={state.reason} />}
       {(content === null || isList) && progress}
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
+      {content?.kind === 'live' && <LiveView content={content} session={session} />}
       {content?.kind === 'directory' && (
         <DirectoryView files={content.files} links={content.links} open={place.file} name={filename} origin={origin} />
       )}

@@ -5,7 +5,7 @@ import { buildMarkdown } from '../render/markdown.ts'
 import { Nodes } from '../render/Nodes.tsx'
 import { usePagePictures } from '../render/page-pictures.ts'
 import type { Draft } from './draft.ts'
-import { withLineBreaks } from './line-breaks.ts'
+import { withLineBreaks } from '../files/line-breaks.ts'
 
 /** Pause in the typing after which the preview follows, in milliseconds. */
 const PAUSE_MS = 150

@@ -2,7 +2,7 @@ import { indexOf } from '../files/directory.ts'
 import type { PageFile } from '../ui/site.ts'
 import { isBlank, type Draft, type Writing } from './draft.ts'
 import { freeName } from './draft-files.ts'
-import { withLineBreaks } from './line-breaks.ts'
+import { withLineBreaks } from '../files/line-breaks.ts'
 
 const EXTENSIONS: Record<Writing, string> = { markdown: 'md', text: 'txt', html: 'html' }
 const NAME_LENGTH_MAX = 48

@@ -9,8 +9,8 @@ const WRITING_OF: Readonly<Record<string, Writing>> = { md: 'markdown', markdown
 
 /** A draft with the contents of a page: what was written becomes the text again, and all else its files. */
 export async function draftOf(content: PageContent, name: string | null, isPrivate: boolean): Promise<Draft> {
-  const files: readonly DirectoryFile[] = content.kind === 'directory' ? content.files : [{ ...content, path: name ?? 'page.txt' }]
-  const main = content.kind === 'directory' ? indexOf(files) : (files[0] ?? null)
+  const files: readonly DirectoryFile[] = content.kind === 'file' ? [{ ...content, path: name ?? 'page.txt' }] : content.files
+  const main = content.kind === 'file' ? (files[0] ?? null) : indexOf(files)
   const writing = main === null ? undefined : writingOf(main)
   const rest = await Promise.all(files.filter((file) => writing === undefined || file !== main).map(withBlob))
   if (main === null || writing === undefined) return { ...EMPTY_DRAFT, files: rest, isPrivate }

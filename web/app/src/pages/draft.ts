@@ -11,9 +11,11 @@ export interface Draft {
   emptyFolders: readonly string[]
   /** Whether the page is to be private. */
   isPrivate: boolean
+  /** The title of a live page, which may be empty; `null` if the page is not to be live. */
+  liveTitle: string | null
 }
 
-export const EMPTY_DRAFT: Draft = { writing: 'markdown', text: '', files: [], emptyFolders: [], isPrivate: false }
+export const EMPTY_DRAFT: Draft = { writing: 'markdown', text: '', files: [], emptyFolders: [], isPrivate: false, liveTitle: null }
 
 export function isBlank(text: string): boolean {
   return text.trim() === ''

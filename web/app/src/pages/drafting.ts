@@ -1,6 +1,6 @@
 /** Everything that turns a draft into a page, and drops and pastes into a draft. The first view does not need it. */
-export { bundle } from './bundle.ts'
 export { isPastedText, pictureMarkup, withMarkup, withShownFiles } from './draft-files.ts'
 export { receive } from './receive.ts'
 export { readDrop } from './dropped-files.ts'
 export { markdownOf } from './rich-text.ts'
+export { shareDraft } from './share-draft.ts'

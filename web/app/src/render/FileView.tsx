@@ -21,9 +21,8 @@ interface FileViewProps {
   beside?: readonly DirectoryFile[]
 }
 
-/** One file: a line that describes it, and the file in the view for its kind, as far as it is here. */
+/** One file: a line that describes it, and its content. */
 export function FileView({ name, file, beside = [] }: FileViewProps) {
-  const kind = useLoading((signal) => kindOfFile(name, file, signal), [name, file])
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
     <article class="file">
@@ -34,15 +33,23 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
         <p>{sizeText(file.size)}</p>
         <SaveLink file={{ ...file, name: savedAs }} />
       </header>
-      {kind === null && <p class="fetching" aria-busy="true" />}
-      {kind !== null && 'failed' in kind && (
-        <p class="notice bad" role="alert">
-          {kind.failed}
-        </p>
-      )}
-      {kind !== null && 'ok' in kind && <Shown name={name ?? ''} file={file} kind={kind.ok} beside={beside} />}
+      <FileContent name={name} file={file} beside={beside} />
     </article>
   )
+}
+
+/** A file in the view for its kind, as far as it is here. */
+export function FileContent({ name, file, beside = [] }: FileViewProps) {
+  const kind = useLoading((signal) => kindOfFile(name, file, signal), [name, file])
+  if (kind === null) return <p class="fetching" aria-busy="true" />
+  if ('failed' in kind) {
+    return (
+      <p class="notice bad" role="alert">
+        {kind.failed}
+      </p>
+    )
+  }
+  return <Shown name={name ?? ''} file={file} kind={kind.ok} beside={beside} />
 }
 
 /** The kind of a file, from its name and its first bytes, long before all of it is here. */

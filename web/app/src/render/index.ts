@@ -1,4 +1,4 @@
 export { DirectoryView } from './DirectoryView.tsx'
-export { FileView } from './FileView.tsx'
+export { FileContent, FileView } from './FileView.tsx'
 export { indexOf } from '../files/directory.ts'
 export { mediaKind } from '../files/kind.ts'

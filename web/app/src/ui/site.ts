@@ -1,7 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals'
 import type { Connection as Channels } from '@watchfire/client/connection'
 import type { Limit } from '@watchfire/pages/limits'
-import type { PageFile as OpenFile, PageSession as Swarm } from '@watchfire/pages/swarm'
+import type { LiveFeed, LiveSource, PageFile as OpenFile, PageSession as Swarm } from '@watchfire/pages/swarm'
 import type { Counts, OwnCopy } from './sentences.ts'
 
 export type { Limit, OpenFile }
@@ -59,6 +59,8 @@ export interface ShareOptions {
   isDirectory?: boolean
   /** Makes the page private; `name` is stored inside it. */
   sealed?: { name: string | null }
+  /** Makes a live page, without files but with these entries. */
+  live?: { title: string; entries: readonly LiveSource[] }
 }
 
 /** One page that is open in this tab. */
@@ -120,6 +122,8 @@ export type PageContent =
   | ({ kind: 'file' } & Omit<DirectoryFile, 'path'>)
   /** `links`: the symbolic links in it, which are not shown. */
   | { kind: 'directory'; files: readonly DirectoryFile[]; links: number }
+  /** The files of an entry are below its number. */
+  | { kind: 'live'; feed: LiveFeed; files: readonly DirectoryFile[] }
 
 export interface DirectoryFile {
   /** Path in the page, such as `trip/cat.png`. */

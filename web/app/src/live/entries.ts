@@ -1,0 +1,48 @@
+import type { LiveSource } from '@watchfire/pages/live'
+import type { PageFile } from '../ui/site.ts'
+
+/** The name of an entry that was written as Markdown. Its text is the entry, so the name is not shown. */
+export const NOTE_NAME = 'entry.md'
+
+/** The longest entry of the form `text` in bytes, see docs/reference/protocols/live.md. */
+const TEXT_BYTES_MAX = 65_536
+
+/** A text as an entry: Markdown is a file, and so is a text that is too long. */
+export function textEntry(text: string, name: string | null): LiveSource {
+  const blob = new Blob([text])
+  if (name === null && blob.size <= TEXT_BYTES_MAX) return { form: 'text', name: '', text }
+  const path = name ?? 'text.txt'
+  return { form: 'file', name: path, sources: [{ path, blob }] }
+}
+
+/** Files as entries: each file one, and each folder with all that is in it. */
+export function fileEntries(files: readonly PageFile[]): LiveSource[] {
+  const folders = new Map<string, PageFile[]>()
+  const entries: LiveSource[] = []
+  for (const file of files) {
+    const [top = '', ...below] = file.path.split('/')
+    const inFolder = { path: below.join('/'), blob: file.blob }
+    const known = folders.get(top)
+    if (below.length === 0) entries.push({ form: 'file', name: nameOf(top), sources: [{ path: top, blob: file.blob }] })
+    else if (known !== undefined) known.push(inFolder)
+    else {
+      const sources = [inFolder]
+      folders.set(top, sources)
+      entries.push({ form: 'file', name: nameOf(top), sources })
+    }
+  }
+  return entries
+}
+
+/** The longest name of an entry, and the longest title of a page, in bytes. */
+const NAME_BYTES_MAX = 255
+
+/** A name that is short enough for an entry. The extension stays. */
+export function nameOf(name: string): string {
+  const bytes = (text: string) => new TextEncoder().encode(text).length
+  if (bytes(name) <= NAME_BYTES_MAX) return name
+  const extension = /\.[^.]{1,16}$/.exec(name)?.[0] ?? ''
+  const letters = [...name.slice(0, name.length - extension.length)]
+  while (bytes(letters.join('') + extension) > NAME_BYTES_MAX) letters.pop()
+  return letters.join('') + extension
+}

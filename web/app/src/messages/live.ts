@@ -1,0 +1,35 @@
+import { part } from './part.ts'
+
+/** Live pages: the switch that makes one, its entries, and the form that adds to it. */
+export const live = part('live', {
+  live: 'Live',
+  liveMeans:
+    'The page grows: you add texts and files while people read, and they see each at once. Everybody with the link can read it. ' +
+    'Only this tab can add to it, until you close or reload it.',
+  title: 'Title of the page',
+  nameless: 'Live page',
+  status: { '=0': 'Live · nothing has been added yet', '=1': 'Live · 1 entry', other: 'Live · {count} entries' },
+  ended: { '=1': '1 entry', other: '{count} entries' },
+  catchingUp: 'Loading more entries…',
+  entries: 'Entries, the newest first',
+  number: 'Entry {number}',
+  disputed: 'disputed',
+  earlier: 'Show earlier entries',
+  moreFiles: { '=1': 'and 1 more file', other: 'and {count} more files' },
+  split:
+    'This page has forked at entry {number}: its key has signed two different entries with this number. The key may be stolen. Earlier entries are not in doubt. Nothing is added any more.',
+  invalid: 'Entry {number} is not valid, so the page ends before it. The program that made it has an error.',
+  add: 'Add to this page',
+  box: 'Next entry',
+  invitation: 'Write the next entry…',
+  text: 'Text',
+  markdown: 'Markdown',
+  format: 'Format',
+  addFiles: 'Add files',
+  submit: 'Add entry',
+  adding: 'Adding…',
+  notAdded: 'The entry could not be added. Try again.',
+  onlyHere:
+    'Only this tab can add entries, because the key that signs them never leaves it. After you close or reload it, nobody can add ' +
+    'any more. The entries stay as long as somebody has the page open.',
+})
