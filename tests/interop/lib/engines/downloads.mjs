@@ -35,13 +35,27 @@ class FileDownload {
     return this.#name
   }
 
+  /** The reason why the file is not complete, or null. */
+  async failure() {
+    const end = await waitUntil(() => this.#end(), `the download of ${this.#name} ends`, DOWNLOAD_MS)
+    return end === 'gone' ? 'the browser has removed the file' : null
+  }
+
   /** Where the complete file is. It leaves the folder, so that another download can have its name. */
   async path() {
+    const failure = await this.failure()
+    if (failure !== null) throw new Error(`cannot save ${this.#name}: ${failure}`)
     const saved = path.join(this.#folder, this.#name)
-    const isComplete = () => existsSync(saved) && statSync(saved).size > 0 && !readdirSync(this.#folder).some((name) => PARTIAL.test(name))
-    await waitUntil(isComplete, `the download of ${this.#name} is complete`, DOWNLOAD_MS)
     const kept = path.join(newFolder(), this.#name)
     renameSync(saved, kept)
     return kept
+  }
+
+  /** How the download has ended, or null. Until then, Firefox has an empty file of that name beside the partial one. */
+  #end() {
+    const saved = path.join(this.#folder, this.#name)
+    if (readdirSync(this.#folder).some((name) => PARTIAL.test(name))) return null
+    if (!existsSync(saved)) return 'gone'
+    return statSync(saved).size > 0 ? 'complete' : null
   }
 }

@@ -37,6 +37,8 @@ const BY_RELAY_ONLY = { 'media.peerconnection.ice.relay_only': true }
 
 /** Firefox writes this on its own when a connection fails, as each one must for a browser by relay only. */
 const NO_DIRECT_CONNECTION = 'WebRTC: ICE failed'
+/** And this, without an address, when a player that seeks drops an answer of the service worker that it has begun to read. */
+const DROPPED_ANSWER = 'Failed to load ‘’. A ServiceWorker intercepted the request'
 
 /** The folder of each browser. Playwright reports no download of a Blob, because Firefox gives it no identifier. */
 const downloads = new WeakMap()
@@ -69,7 +71,11 @@ export const firefox = {
     context.on('page', (page) => {
       const waitForEvent = page.waitForEvent.bind(page)
       page.waitForEvent = (event, options) => (event === 'download' ? folder.next(options) : waitForEvent(event, options))
+      // Playwright waits for the load of a document, which a step within one does not have.
+      page.goBack = () => page.evaluate(() => history.back())
+      page.goForward = () => page.evaluate(() => history.forward())
     })
-    return collectPageErrors(context, { isExpected: (words) => !direct && words.startsWith(NO_DIRECT_CONNECTION) })
+    const isExpected = (words) => words.startsWith(DROPPED_ANSWER) || (!direct && words.startsWith(NO_DIRECT_CONNECTION))
+    return collectPageErrors(context, { isExpected })
   },
 }

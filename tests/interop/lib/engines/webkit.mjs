@@ -34,6 +34,7 @@ export const webkit = {
     netlog: 'the test reads the network log of Chromium',
     media: 'classic WebDriver cannot set colours and motion',
     webrtc: 'it has no WebRTC',
+    sites: 'its service workers get no requests of frames in a frame, so a site is shown one page at a time',
     disk: 'it has no private files of a site (OPFS), so received blocks stay in memory',
   },
   whyMissing() {

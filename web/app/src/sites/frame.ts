@@ -28,6 +28,8 @@ export class SiteFrame {
   readonly #outer: HTMLIFrameElement
   readonly #listen: (event: FrameEvent) => void
   readonly #responder: SiteResponder
+  /** Whether the worker of the site has asked for a file. */
+  #hasRead = false
   #timer: ReturnType<typeof setTimeout>
 
   constructor(origin: string, outer: HTMLIFrameElement, folder: SiteFolder<DirectoryFile>, listen: (event: FrameEvent) => void) {
@@ -60,11 +62,14 @@ export class SiteFrame {
     const message = parseShellMessage(data)
     if (message === null) return
     if (message.kind === 'read') {
+      this.#hasRead = true
       const [port] = ports
       if (port !== undefined) void this.#responder.read(message.path).then((reply) => port.postMessage(reply))
       return
     }
     clearTimeout(this.#timer)
-    this.#listen(message)
+    // In WebKit, workers get no requests of frames in the shell: the first document then comes from the server.
+    const isUnanswered = message.kind === 'lost' && !this.#hasRead
+    this.#listen(isUnanswered ? { kind: 'failed', reason: text('noAnswer') } : message)
   }
 }
