@@ -57,3 +57,27 @@ describe('a connection of a hidden page', () => {
     expect(states[0]).toBe('offline')
   })
 })
+
+describe('a connection of a page that is left', () => {
+  it('ends, and is made again when the browser shows the page from its cache', async () => {
+    const socket = await next()
+    dispatchEvent(new Event('pageshow'))
+    const isClosed = new Promise((resolve) => socket.once('close', resolve))
+    dispatchEvent(new Event('pagehide'))
+    await isClosed
+    expect(connection.state).toBe('offline')
+    const again = next()
+    dispatchEvent(new Event('pageshow'))
+    await again
+    expect(listener.clients.size).toBe(1)
+  })
+
+  it('stays closed when it was closed before', async () => {
+    await next()
+    connection.close()
+    dispatchEvent(new Event('pagehide'))
+    dispatchEvent(new Event('pageshow'))
+    document.dispatchEvent(new Event('resume'))
+    expect(connection.state).toBe('offline')
+  })
+})

@@ -19,7 +19,10 @@ export interface TopicEvents {
 /** A topic that was joined. */
 export interface Topic {
   isJoined(): boolean
-  /** Resolves with the server's reply. Never rejects. Nothing is queued while the topic is not joined. */
+  /**
+   * Resolves with the server's reply. Nothing is queued while the topic is not joined. Rejects only for bytes, if the topic or event has
+   * a name of more than 255 bytes.
+   */
   push(event: string, payload: Record<string, unknown> | Uint8Array): Promise<Reply>
   leave(): void
 }
