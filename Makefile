@@ -160,7 +160,7 @@ gate-weekly: web tools ## Run experiments with processes of SIDES (a week ago..H
 	for name in $(WEEKLY); do \
 	  ./target/release/watchfire lab compare $(SIDES) experiments/$$name.toml --driver processes --warm-up 1 --repeat 5 || exit; done
 
-dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
+dist: web clients/javascript/node_modules/.package-lock.json ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
 	CARGO="$(CARGO)" packaging/dist.sh
 
 test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/dist/node_modules/.package-lock.json ## Install what `make dist` packed, as an operator does; needs root, takes minutes
