@@ -18,6 +18,9 @@ export function watchPath({ contentBytesMin }) {
   const first = { relay: null, direct: null, shown: null, whole: null }
   /** When the page first said so, by reason. */
   const reasons = new Map()
+  /** The longest time in which no content arrived between the first and the last. */
+  let longestWait = 0
+  let moved = { share: 0, at: 0 }
 
   const NativeSocket = window.WebSocket
   window.WebSocket = class extends NativeSocket {
@@ -44,7 +47,8 @@ export function watchPath({ contentBytesMin }) {
   function look() {
     const connections = window.watched.report().connections
     if (first.direct === null && connections.some(({ hasOpened }) => hasOpened)) first.direct = seconds()
-    if (first.whole === null && window.watched.share() === 1) first.whole = seconds()
+    noteShare(window.watched.share(), seconds())
+    if (first.whole === null && moved.share === 1) first.whole = seconds()
     const shown = [...document.querySelectorAll('.transfers .how')].map((cell) => cell.textContent ?? '').join(' ')
     if (shown.includes('Direct, without the server.')) first.shown ??= seconds()
     for (const [words, reason] of Object.entries(REASONS)) {
@@ -53,10 +57,16 @@ export function watchPath({ contentBytesMin }) {
   }
   setInterval(look, 20)
 
+  function noteShare(share, at) {
+    if (share === moved.share) return
+    if (moved.share > 0) longestWait = Math.max(longestWait, at - moved.at)
+    moved = { share, at }
+  }
+
   window.path = {
     isKnown: () => first.direct !== null || reasons.size > 0,
     report: () => {
-      const figures = { 'path: whole page after, s': first.whole }
+      const figures = { 'path: whole page after, s': first.whole, 'path: longest time without content, s': longestWait }
       const isDirect = first.direct !== null
       figures[`path: ${isDirect ? 'direct' : 'relay'} after, s`] = isDirect ? first.direct : first.relay
       // When the connection came up after all, the reasons that the page gave before were wrong.

@@ -203,6 +203,22 @@ describe('a connection', () => {
     expect(await events(5)).toEqual(['joined {"welcome":1}', 'offline', 'lost', 'open', 'joined {"welcome":2}'])
   })
 
+  it('is replaced when the server does not answer a push', async () => {
+    connection.close()
+    const impatient = { timeout: 300, verifyMs: 30, unansweredMs: 20 }
+    connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, ...impatient })
+    const topic = join()
+    await events(1)
+    await topic.push('echo', {})
+    connection.subscribe((state) => {
+      if (state === 'offline') server.isSilent = false
+      note(state)
+    })
+    server.isSilent = true
+    await topic.push('echo', {})
+    expect(await events(5)).toEqual(['joined {"welcome":1}', 'offline', 'lost', 'open', 'joined {"welcome":2}'])
+  })
+
   it('is verified when it is back, if it is lost already', async () => {
     connection.subscribe(note)
     await events(1)

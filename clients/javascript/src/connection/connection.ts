@@ -1,4 +1,5 @@
 import type { Frame } from './frame.js'
+import { Liveness } from './liveness.js'
 import { isOriginRefused } from './origin-refused.js'
 import { Socket } from './socket.js'
 import { SocketTopic, type Topic, type TopicEvents } from './topic.js'
@@ -23,8 +24,8 @@ export interface Connection {
    */
   join(topic: string, names: readonly string[], events: TopicEvents): Topic
   /**
-   * Resolves when the server has answered, on this connection or on the next one. A tab that the browser stopped does not
-   * know whether its connection still exists.
+   * Resolves when the server has answered, on this connection or on the next one. A tab that the browser stopped, or whose
+   * peers have fallen silent, does not know whether its connection still exists.
    */
   verify(): Promise<void>
   close(): void
@@ -40,6 +41,8 @@ export interface ConnectionOptions {
   timeout?: number
   /** Timeout of `verify`, after which the connection is replaced, in milliseconds. */
   verifyMs?: number
+  /** The time after which a message without a reply leads to `verify`, unless anything else arrived, in milliseconds. */
+  unansweredMs?: number
 }
 
 /**
@@ -50,7 +53,9 @@ export function reconnectDelay(n: number, random: () => number): number {
 }
 
 /** Longest wait for the reply that shows that a connection exists, in milliseconds. */
-const VERIFY_MS = 5_000
+const VERIFY_MS = 4_000
+/** The time after which a message without a reply is a reason to ask whether the connection exists, in milliseconds. */
+const UNANSWERED_MS = 2_000
 
 /**
  * Connects to the server's socket at `endPoint`, such as `/socket`, and reconnects when it is lost, also while the page is hidden:
@@ -66,6 +71,7 @@ class SocketConnection implements Connection {
   readonly #endPoint: string
   readonly #options: ConnectionOptions
   readonly #socket: Socket
+  readonly #liveness: Liveness
   readonly #listeners = new Set<(state: ConnectionState, wait: number | null) => void>()
   readonly #topics = new Map<string, SocketTopic>()
   readonly #unfollow: () => void
@@ -80,6 +86,8 @@ class SocketConnection implements Connection {
       transport: (options.transport ?? globalThis.WebSocket) as typeof WebSocket,
       delay: this.#delay,
       timeout: options.timeout ?? 10_000,
+      unansweredMs: options.unansweredMs ?? UNANSWERED_MS,
+      onUnanswered: () => void this.verify(),
       onOpen: () => this.#handleOpen(),
       onError: () => this.#become('offline'),
       onEnd: () => {
@@ -90,6 +98,14 @@ class SocketConnection implements Connection {
         void this.#askWhetherRefused()
       },
       onFrame: (frame: Frame) => this.#topics.get(frame.topic)?.handle(frame),
+    })
+    this.#liveness = new Liveness(this.#socket, {
+      verifyMs: options.verifyMs ?? VERIFY_MS,
+      whenOpen: (callback) => this.subscribe((state) => state === 'open' && callback()),
+      replace: () => {
+        this.#become('offline')
+        this.#socket.replace()
+      },
     })
     this.#socket.connect()
     this.#unfollow = followPage({
@@ -119,23 +135,7 @@ class SocketConnection implements Connection {
   }
 
   verify(): Promise<void> {
-    return new Promise((resolve) => {
-      const settle = () => {
-        stop()
-        resolve()
-      }
-      const stop = this.subscribe((state) => state === 'open' && settle())
-      const isAsked = this.#socket.ping(this.#options.verifyMs ?? VERIFY_MS, (isAnswered) => {
-        if (isAnswered) {
-          settle()
-          return
-        }
-        this.#become('offline')
-        this.#socket.replace()
-      })
-      // Without a connection, the next one is awaited.
-      if (!isAsked) this.#socket.hurry()
-    })
+    return this.#liveness.verify()
   }
 
   close(): void {
@@ -181,7 +181,7 @@ function addressOf(endPoint: string): string {
 
 /**
  * Follows this page until the returned function is called. `onWake`: the connection may have ended without a notice, because the tab
- * runs again or is shown, or the device has a network again. `onHide`: the page is left. `onReturn`: the page is back from the
+ * runs again or is shown, or the device has a network again or another kind of network. `onHide`: the page is left. `onReturn`: the page is back from the
  * browser's cache.
  */
 function followPage({ onWake, onHide, onReturn }: { onWake: () => void; onHide: () => void; onReturn: () => void }): () => void {
@@ -193,6 +193,15 @@ function followPage({ onWake, onHide, onReturn }: { onWake: () => void; onHide: 
   page.addEventListener('resume', onWake, { signal })
   page.addEventListener('visibilitychange', () => page.visibilityState === 'visible' && onWake(), { signal })
   addEventListener('online', onWake, { signal })
+  // Only some browsers of phones tell the kind of the network.
+  const network = (navigator as { connection?: EventTarget & { readonly type?: string } }).connection
+  let kind = network?.type
+  const noteNetwork = () => {
+    if (network?.type === kind) return
+    kind = network?.type
+    onWake()
+  }
+  network?.addEventListener?.('change', noteNetwork, { signal })
   const leave = () => {
     isLeft = true
     onHide()

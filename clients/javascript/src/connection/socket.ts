@@ -13,6 +13,10 @@ export interface SocketOptions {
   readonly delay: (tries: number) => number
   /** Timeout of a request, in milliseconds. */
   readonly timeout: number
+  /** The time after which a request without a reply is reported, unless anything else arrived, in milliseconds. */
+  readonly unansweredMs: number
+  /** The server may not be reached any more, although the connection has not ended. */
+  readonly onUnanswered: () => void
   readonly onOpen: () => void
   /** An attempt or the connection fails. `onLost` follows. */
   readonly onError: () => void
@@ -39,6 +43,8 @@ export class Socket {
   #heartbeat: Timer
   #tries = 0
   #refs = 0
+  /** Messages that have arrived. Each shows that the connection exists. */
+  received = 0
   /** The requests that wait for a reply. Each one ends with its timeout. */
   readonly #requests = new Map<string, (reply: Reply) => void>()
 
@@ -100,12 +106,17 @@ export class Socket {
 
   /** Sends a message and calls back with its reply, or with `timeout`. */
   request(frame: Frame & { readonly ref: string }, settle: (reply: Reply) => void, timeoutMs = this.#options.timeout): void {
+    const { received } = this
     const finish = (reply: Reply) => {
       clearTimeout(timer)
+      clearTimeout(late)
       this.#requests.delete(frame.ref)
       settle(reply)
     }
     const timer = setTimeout(() => finish({ status: 'timeout' }), timeoutMs)
+    const late = setTimeout(() => {
+      if (this.received === received) this.#options.onUnanswered()
+    }, this.#options.unansweredMs)
     this.#requests.set(frame.ref, finish)
     this.send(frame)
   }
@@ -135,6 +146,7 @@ export class Socket {
   }
 
   #handleMessage(data: unknown): void {
+    this.received++
     const frame = decodeFrame(data)
     if (frame === null) return
     const settle = frame.event === 'phx_reply' && frame.ref !== null ? this.#requests.get(frame.ref) : undefined

@@ -42,6 +42,8 @@ function open() {
     onConnecting: () => {},
     onDirect: () => {},
     onChange: () => {},
+    isLoading: () => false,
+    onQuiet: () => {},
   })
   return { peers, inputs, connected, problems }
 }
@@ -62,6 +64,9 @@ describe('the peers of a page', () => {
     expect(connected).toEqual([ALICE])
     expect(inputs).toEqual([{ kind: 'disconnected', peer: ALICE }])
     expect(peers.status(ALICE, totals, null)).toBe(null)
+    peers.replaceAll(ALICE, [{ peer: BOB, have: 'some', kind: 'tab' }])
+    peers.add({ peer: BOB, have: 'some', kind: 'tab' })
+    expect(connected, 'an earlier id of this tab is no peer either').toEqual([ALICE])
   })
 
   it('are dropped for misbehaviour, reported once, and do not come back', () => {

@@ -58,6 +58,9 @@ export class PagePeers {
 
   /** Replaces all peers after a join: the server gives every peer a new id. */
   replaceAll(self: PeerId | null, peers: readonly PeerInfo[]): void {
+    // The server may not know yet that the earlier connection of this tab is gone, and then names it as a peer.
+    const former = this.roster.self
+    if (former !== null && former !== self) this.roster.ban(former)
     this.roster.self = self
     this.#set.removeAll()
     for (const peer of peers) this.#set.add(peer)

@@ -28,6 +28,8 @@ export interface Member {
   readonly inbox: PeerInbox
   /** The number of the peer's message that was read last. */
   lastRead: number | null
+  /** When the peer last sent anything. */
+  heardAt: Millis
   /** When the exchange last got `partial-message` for the direct connection. */
   progressReportedAt: Millis
 }
@@ -66,6 +68,7 @@ export class PeerRoster {
       readOverDirect: new RecentSet<number>(READ_REMEMBERED),
       inbox: new PeerInbox(),
       lastRead: null,
+      heardAt: -Infinity,
       progressReportedAt: -Infinity,
     }
     this.#members.set(id, member)

@@ -11,6 +11,8 @@ const PEER = '00000000000000aa' as PeerId
 /** The inputs of the exchange, and the new members, in order. */
 let inputs: string[]
 let peers: PeerSet
+let clock: FakeClock
+let isLoading: boolean
 /** The server's reply to a push. */
 let reply: Reply
 /** The dependencies of the direct connections, once they are made. */
@@ -19,8 +21,10 @@ beforeEach(() => {
   inputs = []
   connections = null
   reply = { status: 'ok', response: {} }
+  clock = new FakeClock()
+  isLoading = true
   peers = new PeerSet({
-    clock: new FakeClock(),
+    clock,
     random: () => 0.5,
     pageBytesMax: 1 << 20,
     frameBytesMax: 1 << 16,
@@ -45,6 +49,8 @@ beforeEach(() => {
     onConnecting: () => {},
     onDirect: () => {},
     onChange: () => {},
+    isLoading: () => isLoading,
+    onQuiet: () => inputs.push('quiet'),
   })
 })
 
@@ -75,6 +81,18 @@ describe('a peer whose message numbers restart', () => {
   })
 })
 
+describe('silent peers', () => {
+  it('are a reason to ask whether the server can be reached, while blocks are missing', async () => {
+    await receive(1)
+    clock.pass(60_000)
+    expect(inputs).toEqual(['quiet'])
+    isLoading = false
+    await receive(2)
+    clock.pass(60_000)
+    expect(inputs).toEqual([])
+  })
+})
+
 describe('a peer whose direct connection breaks', () => {
   it.each([
     ['is contacted over the relay, and stays if it is there', { status: 'ok', response: {} }, []],
@@ -94,5 +112,23 @@ describe('a peer whose direct connection breaks', () => {
     await new Promise((resolve) => setImmediate(resolve))
     expect(inputs.slice(4)).toEqual(follows)
     expect(peers.roster.get(PEER) === null).toBe(follows.length > 0)
+  })
+
+  it.each([
+    ['is removed if it sends nothing, although the server says that it is there', false],
+    ['stays if it sends something', true],
+  ])('%s', async (_what, sends) => {
+    await receive(1)
+    isLoading = false
+    clock.pass(10_000)
+    peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
+    await expect.poll(() => connections).not.toBeNull()
+    connections?.onUp(PEER, { isUp: false, send: () => Promise.resolve(), acknowledge: () => {}, takeUnacknowledged: () => [] })
+    connections?.onDown(PEER)
+    clock.pass(4900)
+    expect(peers.roster.get(PEER)).not.toBeNull()
+    if (sends) await receive(2)
+    clock.pass(60_000)
+    expect(peers.roster.get(PEER) !== null).toBe(sends)
   })
 })

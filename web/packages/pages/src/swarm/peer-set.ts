@@ -7,6 +7,7 @@ import { HELD_MAX } from './dual-path-peer.ts'
 import { AssemblyBudget, type AssemblyResult } from './message-assembler.ts'
 import { LazyDirectConnections, type LoadDirectConnections } from './lazy-direct-connections.ts'
 import { PeerRoster, type Member } from './peer-roster.ts'
+import { QuietWatch } from './quiet-watch.ts'
 import { decodeRelayFrame, decodeSignalFrame, type Segment } from './segment.ts'
 import { SignalSender } from './signal-sender.ts'
 import type { PeerInfo, StunServer } from './server-messages.ts'
@@ -28,6 +29,12 @@ const DIRECT_FALLBACK_BYTES = 512 << 10
 const CALLS_TO_REQUEST_MAX = 6
 /** The time between two `partial-message` inputs for one direct connection. */
 const PROGRESS_INTERVAL: Millis = 100
+
+/**
+ * After its direct connection broke, a peer must send something in this time. Its side notices the break a few seconds earlier
+ * or later, and then sends an empty message.
+ */
+const UNHEARD_MAX: Millis = 5_000
 
 /** The largest difference between the numbers of two messages that are read one after the other. */
 const REORDERED_MESSAGES_MAX = 2 ** 16
@@ -63,6 +70,10 @@ export interface PeerSetDeps {
   readonly onDirect: (peer: PeerId) => void
   /** The path to a peer changed. */
   readonly onChange: () => void
+  /** Whether blocks of the page are still missing here. */
+  readonly isLoading: () => boolean
+  /** Peers are silent that should send. The connection to the server may be gone with the network. */
+  readonly onQuiet: () => void
 }
 
 /** The peers of a page: sends them messages and receives theirs, over the relay and over direct connections. */
@@ -73,9 +84,13 @@ export class PeerSet {
   readonly #direct: LazyDirectConnections | null
   /** Peers that got more time to answer, see `expectHeld`. */
   readonly #isExcused = new WeakSet<Member>()
+  readonly #quietWatch: QuietWatch
 
   constructor(deps: PeerSetDeps) {
     this.#deps = deps
+    this.#quietWatch = new QuietWatch(deps.clock, () => {
+      if (deps.isLoading() && !deps.isOver()) deps.onQuiet()
+    })
     this.roster = new PeerRoster(new AssemblyBudget(assemblyBytesMax(deps.pageBytesMax)), {
       push: (frame) => deps.push('relay', frame),
       clock: deps.clock,
@@ -168,6 +183,7 @@ export class PeerSet {
   close(): void {
     for (const member of this.roster.clear()) member.peer.close()
     this.#direct?.close()
+    this.#quietWatch.close()
     globalThis.removeEventListener?.('pagehide', this.#closeDirect)
   }
 
@@ -175,6 +191,7 @@ export class PeerSet {
     const relayed = decodeRelayFrame(frame)
     const member = relayed === null ? null : this.#memberOf(relayed.from)
     if (relayed === null || member === null) return
+    this.#noteHeard(member)
     const { from: peer, segment } = relayed
     const assembled = member.relayed.add(this.#deps.clock.now(), segment)
     switch (assembled.kind) {
@@ -198,12 +215,21 @@ export class PeerSet {
   handleSignal(frame: ArrayBuffer): void {
     const received = decodeSignalFrame(frame)
     if (received === null || this.#direct === null) return
-    if (this.#memberOf(received.from) !== null) this.#direct.handleSignal(received.from, received.signal)
+    const member = this.#memberOf(received.from)
+    if (member === null) return
+    this.#noteHeard(member)
+    this.#direct.handleSignal(received.from, received.signal)
+  }
+
+  #noteHeard(member: Member): void {
+    member.heardAt = this.#deps.clock.now()
+    this.#quietWatch.noteHeard()
   }
 
   #handleSegment(peer: PeerId, segment: Segment): void {
     const member = this.#memberOf(peer)
     if (member === null || this.#deps.isOver()) return
+    this.#noteHeard(member)
     const now = this.#deps.clock.now()
     const assembled: AssemblyResult = member.direct.add(now, segment)
     switch (assembled.kind) {
@@ -267,9 +293,15 @@ export class PeerSet {
 
   /**
    * Sends an empty message to a peer whose direct connection broke. The reply shows whether the peer is still there.
-   * The server reports leaving peers only to their neighbours, and this tab may wait for blocks of this peer.
+   * The server reports leaving peers only to their neighbours, and this tab may wait for blocks of this peer. The server may also
+   * believe that a peer is there whose network is gone. Blocks for it would then delay those for others.
    */
   #checkReachable(member: Member): void {
+    const brokeAt = this.#deps.clock.now()
+    this.#deps.clock.after(UNHEARD_MAX, () => {
+      const isSilent = member.heardAt <= brokeAt && member.peer.path !== 'direct'
+      if (isSilent && this.roster.isMember(member)) this.remove(member.peer.id)
+    })
     member.peer.send(encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])).catch(() => {
       if (this.roster.isMember(member)) this.remove(member.peer.id)
     })
@@ -304,6 +336,7 @@ export class PeerSet {
       // While a path is only down, partial messages may still complete.
       onEnd: (peer) => this.roster.get(peer)?.direct.clear(),
       onSegment: (peer, segment) => this.#handleSegment(peer, segment),
+      onQuiet: () => this.#deps.onQuiet(),
       onMisbehaviour: (peer) => this.#banMisbehaving(peer),
     })
   }

@@ -116,6 +116,22 @@ describe('a relayed message', () => {
     ])
   })
 
+  it('asks a peer that stays busy with one frame at a time, and less and less often', async () => {
+    void send(new Uint8Array(200))
+    for (let first = 0; first < 4; first++) await answer(refused('peer busy', { retry_after_ms: 50 }))
+    for (const delay of [50, 100, 200, 400, 800, 1000, 1000]) {
+      expect(frames).toEqual([])
+      clock.pass(delay - 1)
+      expect(frames).toEqual([])
+      clock.pass(1)
+      expect(frames).toHaveLength(1)
+      await answer(refused('peer busy', { retry_after_ms: 50 }))
+    }
+    clock.pass(1000)
+    await answer(ok)
+    expect(frames).toHaveLength(4)
+  })
+
   it('waits if the relay quota of the page is used up', async () => {
     void send(new Uint8Array(10))
     await answer(refused('relay budget', { retry_after_ms: 700 }))

@@ -12,6 +12,8 @@ const WINDOW = 4
 const TIMEOUTS_MAX = 3
 /** A peer that is busy for this long counts as lost. */
 const BUSY_MAX: Millis = 30_000
+/** A peer that stays busy is asked less and less often, at least this often. Each refused frame has used the uplink. */
+const BACKOFF_MAX: Millis = 1_000
 /** Bounds on the retry delays that the server sends. */
 const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 10_000
@@ -43,6 +45,8 @@ export class RelayPeer {
   #timeouts = 0
   /** Since when every frame was rejected because the peer is busy. `null` if the last one was not. */
   #busySince: Millis | null = null
+  /** Waits in a row after which the peer was still busy. */
+  #busyWaits = 0
   #stopWaiting: (() => void) | null = null
   #lost: PeerLost | null = null
 
@@ -75,7 +79,9 @@ export class RelayPeer {
   }
 
   #pump(): void {
-    while (this.#unanswered < WINDOW && this.#stopWaiting === null && this.#lost === null) {
+    // One frame is enough to find out whether the peer is still busy.
+    const window = this.#busySince === null ? WINDOW : 1
+    while (this.#unanswered < window && this.#stopWaiting === null && this.#lost === null) {
       const next = nextToSend(this.#outgoing.filter(({ ranges }) => ranges.length > 0))
       const range = next?.ranges[0]
       if (next === null || range === undefined) return
@@ -98,6 +104,7 @@ export class RelayPeer {
       case 'ok':
         this.#timeouts = 0
         this.#busySince = null
+        this.#busyWaits = 0
         outgoing.left -= to - from
         if (outgoing.left === 0) this.#finish(outgoing)
         break
@@ -126,7 +133,7 @@ export class RelayPeer {
     if (reason === 'peer busy') {
       this.#busySince ??= this.#clock.now()
       if (this.#clock.now() - this.#busySince >= BUSY_MAX) this.#lose('the peer does not read')
-      else this.#wait(retryAfter)
+      else this.#wait(Math.max(retryAfter, Math.min(BACKOFF_MAX, retryAfter * 2 ** this.#busyWaits)))
     } else if (reason === 'relay budget') {
       this.#wait(retryAfter)
     } else if (reason === 'relay frame too large' && max > RELAY_OVERHEAD_BYTES && partBytes + RELAY_OVERHEAD_BYTES > max) {
@@ -139,6 +146,7 @@ export class RelayPeer {
   #wait(delay: Millis): void {
     this.#stopWaiting ??= this.#clock.after(Math.min(DELAY_MAX, Math.max(DELAY_MIN, delay)), () => {
       this.#stopWaiting = null
+      if (this.#busySince !== null) this.#busyWaits++
       this.#pump()
     })
   }

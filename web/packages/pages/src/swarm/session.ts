@@ -92,6 +92,8 @@ export class Session implements PageSession {
       onDirect: (peer) => this.#trace?.noteConnected(peer),
       onProblem,
       onChange: notify,
+      isLoading: () => this.#content.have !== 'all',
+      onQuiet: () => void deps.connection.verify(),
     })
     this.#driver = new ExchangeDriver({
       clock,

@@ -16,6 +16,8 @@ const CANDIDATES_MAX = 64
 const REFUSED_CANDIDATES_MAX = 8
 /** Offers of one call: the first, and restarts. The caller then begins a new call. */
 const OFFERS_MAX = 6
+/** Offers that are kept for restarts after a failure. A connection that is down for a moment often comes back by itself. */
+const OFFERS_KEPT = 2
 /** STUN has answered by then, if it can: it is asked at the same time as the first candidates are found. */
 const STUN_ANSWER_MAX: Millis = 700
 
@@ -40,6 +42,8 @@ export interface CallEvents {
   readonly onSegment: (segment: Segment) => void
   /** The call has ended, and its connection was released. */
   readonly onEnd: (why: HangUpReason) => void
+  /** Nothing arrives for a moment, although it should. */
+  readonly onQuiet: () => void
   /** The other side sent invalid signals or frames. */
   readonly onMisbehaviour: () => void
 }
@@ -121,6 +125,7 @@ export class Call {
       onMalformed: events.onMisbehaviour,
       onSilent: () => this.#startTimeout(),
       onBroken: () => this.end('failed', true),
+      onQuiet: events.onQuiet,
     })
     connection.addEventListener('connectionstatechange', () => this.#handleConnectionState())
     connection.addEventListener('icecandidate', (event) => this.#queueCandidate((event as RTCPeerConnectionIceEvent).candidate))
@@ -322,6 +327,9 @@ export class Call {
       case 'disconnected':
         this.path.setConnected(false)
         this.#startTimeout()
+        this.#events.onQuiet()
+        // The browser waits ten more seconds before it calls the connection failed.
+        if (this.#offersMade < OFFERS_MAX - OFFERS_KEPT) this.#restart()
         return
       case 'failed':
         this.path.setConnected(false)

@@ -56,6 +56,7 @@ function tab(n: number, { stun = [] as string[] } = {}): Board {
     onDown: (peer) => down?.push(peer),
     onEnd: () => {},
     onSegment: () => {},
+    onQuiet: () => {},
     onMisbehaviour: (peer) => {
       misbehaved?.push(peer)
       board.forget(peer)
@@ -225,6 +226,21 @@ describe('a call between two peers', () => {
     await settle(20_000)
     a.board.connect(b.name)
     await clock.until(() => net.open.length === 2)
+  })
+
+  it('is restarted by its caller as soon as its connection is down, but not at every short break', async () => {
+    const [a, b] = await linked(tab(1), tab(2))
+    const offers = () => kinds(a).filter((kind) => kind === 'offer').length
+    for (let breaks = 1; breaks <= 5; breaks++) {
+      for (const connection of net.open) connection.become('disconnected')
+      await settle(1000)
+      for (const connection of net.connections) if (connection.connectionState === 'disconnected') connection.become('connected')
+      await settle(1000)
+      expect(offers()).toBe(Math.min(1 + breaks, 4))
+    }
+    expect(kinds(b)).not.toContain('offer')
+    expect(net.open).toHaveLength(2)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
   })
 
   it('is not repeated more often than the other side allows', async () => {

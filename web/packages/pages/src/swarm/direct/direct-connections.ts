@@ -37,6 +37,8 @@ export interface DirectConnectionsDeps {
   /** A call has ended. Its partial messages will not complete. */
   readonly onEnd: (peer: PeerId) => void
   readonly onSegment: (peer: PeerId, segment: Segment) => void
+  /** Nothing arrives from a peer for a moment, although it should. */
+  readonly onQuiet: () => void
   readonly onMisbehaviour: (peer: PeerId) => void
 }
 
@@ -195,6 +197,7 @@ export class DirectConnections {
         },
         onDown: () => this.#deps.onDown(peer),
         onSegment: (segment) => this.#deps.onSegment(peer, segment),
+        onQuiet: this.#deps.onQuiet,
         onEnd: (reason) => {
           this.#calls.delete(peer)
           this.#deps.onEnd(peer)

@@ -38,17 +38,20 @@ let clock: FakeClock
 let channel: Sink
 let path: DirectPath
 let happened: string[]
+let quiet: number
 let segments: Segment[]
 beforeEach(() => {
   clock = new FakeClock()
   channel = new Sink()
   happened = []
+  quiet = 0
   segments = []
   const note = (what: string) => () => happened.push(what)
   path = new DirectPath(channel, clock, {
     onUp: note('up'),
     onDown: note('down'),
     onMalformed: note('malformed'),
+    onQuiet: () => quiet++,
     onSilent: note('silent'),
     onBroken: note('broken'),
     onSegment: (segment) => segments.push(segment),
@@ -190,7 +193,10 @@ describe('a direct path', () => {
   it('is silent if nothing arrives for ten seconds after sending', () => {
     send(1, 10)
     channel.bufferedAmount = 0
-    clock.pass(8000)
+    clock.pass(1000)
+    expect(quiet).toBe(0)
+    clock.pass(7000)
+    expect(quiet).toBeGreaterThan(0)
     expect(happened).toEqual(['up'])
     clock.pass(8000)
     expect(happened).toEqual(['up', 'down', 'silent'])
@@ -235,6 +241,7 @@ describe('a direct path', () => {
       clock.pass(1000)
     }
     expect(happened).toEqual(['up'])
+    expect(quiet).toBe(0)
   })
 
   it('is not silent while nothing was sent', () => {

@@ -22,6 +22,8 @@ const TAKEN_BACK_REMEMBERED = 64
  * that the network is gone. This is longer, because a tab that is only busy must not get all its messages again by relay.
  */
 const SILENCE_MAX: Millis = 10_000
+/** After this time without a sign of the other side, this side asks whether its own network still exists. */
+const QUIET_MAX: Millis = 2_000
 /** A timer that fires this late shows that the tab was busy. Frames may be waiting that it has not read. */
 const LATE_TIMER_MIN: Millis = 500
 
@@ -33,6 +35,8 @@ export interface PathEvents {
   readonly onSegment: (segment: Segment) => void
   /** A frame arrived that no honest peer sends. */
   readonly onMalformed: () => void
+  /** Nothing arrives from the other side for a moment, although it should. */
+  readonly onQuiet: () => void
   /** Nothing arrives from the other side. The path is up again when something does. */
   readonly onSilent: () => void
   /** The channel accepts no data any more. */
@@ -222,8 +226,8 @@ export class DirectPath implements MessagePath {
 
   /** Checks regularly whether anything arrives. */
   #scheduleCheck(): void {
-    const due = this.#clock.now() + SILENCE_MAX / 2
-    this.#stopWatching ??= this.#clock.after(SILENCE_MAX / 2, () => {
+    const due = this.#clock.now() + QUIET_MAX
+    this.#stopWatching ??= this.#clock.after(QUIET_MAX, () => {
       this.#stopWatching = null
       if (this.#outgoing.size === 0) return
       const now = this.#clock.now()
@@ -231,6 +235,7 @@ export class DirectPath implements MessagePath {
       if (leftBytes > this.#leftBytes || now - due > LATE_TIMER_MIN) this.#aliveAt = now
       this.#leftBytes = leftBytes
       if (now - this.#aliveAt < SILENCE_MAX) {
+        if (now - this.#aliveAt >= QUIET_MAX) this.#events.onQuiet()
         this.#scheduleCheck()
         return
       }
