@@ -120,17 +120,21 @@ interface TreeOptions extends BuildOptions {
 
 async function* buildTree(tree: Tree, path: string, options: TreeOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
   const links: (PbLink & { dagBytes: number; sortedBy: Uint8Array })[] = []
+  const { directoryBytesMax } = options.profile ?? unixfsV1_2025
   let size = 0
+  let nameBytes = 0
   for (const [name, child] of tree) {
     const built =
       child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildEntry(child, `${path}${name}`, options)
     size += built.size
     const sortedBy = new TextEncoder().encode(name)
+    nameBytes += sortedBy.length
     links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })
   }
+  // Sorting and encoding thousands of links only to measure them would stop the page.
+  if (nameBytes + links.length * LINK_BYTES_MIN > directoryBytesMax) return { ...(yield* buildShards(hashEntries(links))), size }
   links.sort((a, b) => compareBytes(a.sortedBy, b.sortedBy))
   const block = encodeDirectory(links)
-  const { directoryBytesMax } = options.profile ?? unixfsV1_2025
   if (block.length > directoryBytesMax) {
     options.signal?.throwIfAborted()
     return { ...(yield* buildShards(hashEntries(links))), size }
@@ -139,6 +143,9 @@ async function* buildTree(tree: Tree, path: string, options: TreeOptions): Async
   yield { cid, block, size: block.length }
   return { cid, size, dagBytes: dagBytesOf(block, links) }
 }
+
+/** The length of a link without its name, at least: its CID, and the tags and lengths of its fields. */
+const LINK_BYTES_MIN = 36 + 8
 
 async function* buildEntry(file: Blob, path: string, options: TreeOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
   const leaf = await options.small.leafOf(file)

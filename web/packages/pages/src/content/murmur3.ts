@@ -1,13 +1,3 @@
-const MASK = 0xffff_ffff_ffff_ffffn
-const C1 = 0x87c3_7b91_1142_53d5n
-const C2 = 0x4cf5_ad43_2745_937fn
-
-const times = (a: bigint, b: bigint) => (a * b) & MASK
-const plus = (a: bigint, b: bigint) => (a + b) & MASK
-const rotate = (a: bigint, by: bigint) => ((a << by) | (a >> (64n - by))) & MASK
-const mix1 = (k: bigint) => times(rotate(times(k, C1), 31n), C2)
-const mix2 = (k: bigint) => times(rotate(times(k, C2), 33n), C1)
-
 /**
  * The first 64 bits of MurmurHash3 x64 128, seed 0. UnixFS uses it to shard the names of large directories. It is not a
  * cryptographic hash: names with the same hash are easy to find.
@@ -17,24 +7,107 @@ export function murmur3(bytes: Uint8Array): bigint {
   const padded = new Uint8Array(Math.floor(bytes.length / 16) * 16 + 16)
   padded.set(bytes)
   const view = new DataView(padded.buffer)
+  const wordAt = (at: number) => new Word(view.getUint32(at + 4, true), view.getUint32(at, true))
   const tail = padded.length - 16
-  let h1 = 0n
-  let h2 = 0n
+  const h1 = new Word(0, 0)
+  const h2 = new Word(0, 0)
   for (let at = 0; at < tail; at += 16) {
-    h1 = plus(rotate(h1 ^ mix1(view.getBigUint64(at, true)), 27n), h2)
-    h1 = plus(times(h1, 5n), 0x52dc_e729n)
-    h2 = plus(rotate(h2 ^ mix2(view.getBigUint64(at + 8, true)), 31n), h1)
-    h2 = plus(times(h2, 5n), 0x3849_5ab5n)
+    h1.xor(mix1(wordAt(at)))
+    h1.rotate(27)
+    h1.add(h2)
+    h1.multiply(FIVE)
+    h1.add(N1)
+    h2.xor(mix2(wordAt(at + 8)))
+    h2.rotate(31)
+    h2.add(h1)
+    h2.multiply(FIVE)
+    h2.add(N2)
   }
-  h1 ^= mix1(view.getBigUint64(tail, true)) ^ BigInt(bytes.length)
-  h2 ^= mix2(view.getBigUint64(tail + 8, true)) ^ BigInt(bytes.length)
-  h1 = plus(h1, h2)
-  h2 = plus(h2, h1)
-  return plus(avalanche(h1), avalanche(h2))
+  const length = new Word(0, bytes.length)
+  h1.xor(mix1(wordAt(tail)))
+  h1.xor(length)
+  h2.xor(mix2(wordAt(tail + 8)))
+  h2.xor(length)
+  h1.add(h2)
+  h2.add(h1)
+  avalanche(h1)
+  avalanche(h2)
+  h1.add(h2)
+  return (BigInt(h1.high) << 32n) | BigInt(h1.low)
 }
 
-function avalanche(key: bigint): bigint {
-  let k = times(key ^ (key >> 33n), 0xff51_afd7_ed55_8ccdn)
-  k = times(k ^ (k >> 33n), 0xc4ce_b9fe_1a85_ec53n)
-  return k ^ (k >> 33n)
+/** A number of 64 bits in two halves of 32 bits. A folder has thousands of names, and `bigint` takes several times longer. */
+class Word {
+  high: number
+  low: number
+
+  constructor(high: number, low: number) {
+    this.high = high
+    this.low = low
+  }
+
+  add({ high, low }: Word): void {
+    const sum = this.low + low
+    this.high = (this.high + high + (sum > 0xffff_ffff ? 1 : 0)) >>> 0
+    this.low = sum >>> 0
+  }
+
+  xor({ high, low }: Word): void {
+    this.high = (this.high ^ high) >>> 0
+    this.low = (this.low ^ low) >>> 0
+  }
+
+  /** Rotates to the left, by 1 to 63 bits but not by 32. */
+  rotate(by: number): void {
+    const [high, low] = by < 32 ? [this.high, this.low] : [this.low, this.high]
+    const bits = by % 32
+    this.high = ((high << bits) | (low >>> (32 - bits))) >>> 0
+    this.low = ((low << bits) | (high >>> (32 - bits))) >>> 0
+  }
+
+  multiply({ high, low }: Word): void {
+    const [a0, a1] = [this.low & 0xffff, this.low >>> 16]
+    const [b0, b1] = [low & 0xffff, low >>> 16]
+    const lowest = a0 * b0
+    const middle = a0 * b1 + (lowest >>> 16)
+    const carried = a1 * b0 + (middle % 0x1_0000)
+    const upper = a1 * b1 + Math.floor(middle / 0x1_0000) + Math.floor(carried / 0x1_0000)
+    this.high = (upper + Math.imul(this.high, low) + Math.imul(this.low, high)) >>> 0
+    this.low = ((carried << 16) | (lowest & 0xffff)) >>> 0
+  }
+}
+
+const C1 = new Word(0x87c3_7b91, 0x1142_53d5)
+const C2 = new Word(0x4cf5_ad43, 0x2745_937f)
+const FIVE = new Word(0, 5)
+const N1 = new Word(0, 0x52dc_e729)
+const N2 = new Word(0, 0x3849_5ab5)
+const A1 = new Word(0xff51_afd7, 0xed55_8ccd)
+const A2 = new Word(0xc4ce_b9fe, 0x1a85_ec53)
+
+function mix1(k: Word): Word {
+  k.multiply(C1)
+  k.rotate(31)
+  k.multiply(C2)
+  return k
+}
+
+function mix2(k: Word): Word {
+  k.multiply(C2)
+  k.rotate(33)
+  k.multiply(C1)
+  return k
+}
+
+function avalanche(key: Word): void {
+  for (const factor of [A1, A2]) {
+    foldHigh(key)
+    key.multiply(factor)
+  }
+  foldHigh(key)
+}
+
+/** `key ^= key >> 33`. */
+function foldHigh(key: Word): void {
+  key.low = (key.low ^ (key.high >>> 1)) >>> 0
 }
