@@ -17,6 +17,9 @@ import {
 import type { Have } from './api.ts'
 import type { LivePage } from './live/index.ts'
 
+/** Blocks that are here already and are found in one task, so that the page's thread answers in between. */
+const FOUND_AT_ONCE = 400
+
 /** The present and the missing blocks of a page. Methods throw a `ContentError` if the content is invalid. */
 export class Download {
   readonly store: BlockStore
@@ -27,6 +30,8 @@ export class Download {
   /** The first block of a live page, until `begin`. `undefined` until there is one. */
   #beginning: Bytes | null | undefined
   #isStarted = false
+  /** Known blocks of which it is not found out yet whether they are here. */
+  #unsought: WantedBlock[] = []
   #hasLost = false
   /** What the store was told to expect, in bytes. */
   #expected = 0
@@ -89,16 +94,20 @@ export class Download {
 
   /** Whether the blocks that are here already are known. */
   get isStarted(): boolean {
-    return this.#isStarted
+    return this.#isStarted && this.#unsought.length === 0
   }
 
   /**
-   * Finds the blocks that are here and those that are missing, once the store is restored. Returns inputs for the
-   * exchange.
+   * Finds the first blocks that are here and those that are missing, once the store is restored. Returns inputs for the
+   * exchange. `findMore` goes on until `isStarted`.
    */
   start(): Input[] {
     this.#isStarted = true
-    return this.#wantMissing(this.walk.start())
+    return this.#wantMissing(this.walk.start(), FOUND_AT_ONCE)
+  }
+
+  findMore(): Input[] {
+    return this.#wantMissing(this.#unsought, FOUND_AT_ONCE)
   }
 
   /** Stores a verified block. Returns inputs for the exchange. */
@@ -134,11 +143,13 @@ export class Download {
     return (this.#live?.takeWanted() ?? []).flatMap((wanted) => this.walk.add(wanted))
   }
 
-  /** Wants missing blocks, and follows the links of blocks that are here. */
-  #wantMissing(wanted: WantedBlock[]): Input[] {
+  /** Wants missing blocks, and follows the links of blocks that are here: at most `blocksMax` blocks, the rest later. */
+  #wantMissing(wanted: WantedBlock[], blocksMax = Infinity): Input[] {
     const inputs: Input[] = []
     const missing: Want[] = []
-    for (let next = wanted.pop(); next !== undefined; next = wanted.pop()) {
+    for (let looked = 0; looked < blocksMax; looked++) {
+      const next = wanted.pop()
+      if (next === undefined) break
       const block = this.store.get(next.cid)
       const size = this.store.size(next.cid)
       if (block === null || size === null) {
@@ -149,6 +160,7 @@ export class Download {
       inputs.push({ kind: 'stored', cid: next.cid, length: size })
       wanted.push(...this.#arrived(next.cid, size, block instanceof Uint8Array ? block : null))
     }
+    if (blocksMax !== Infinity) this.#unsought = wanted
     if (missing.length > 0) inputs.push({ kind: 'want', wants: missing.reverse() })
     const { bytesTotal } = this.walk.progress
     // A live page grows.

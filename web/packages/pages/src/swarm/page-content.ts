@@ -60,11 +60,22 @@ export class PageContent {
     const { store } = this.#download
     this.#apply(this.#firstInputs)
     store.listen((event) => this.#handleStoreEvent(event))
+    if (store.restored === null) void this.#findRest()
     void store.restored?.then(() => {
       if (this.#deps.isOver()) return
       this.#reads.recheckAll()
       this.#apply(attempt(() => this.#download.start()))
+      void this.#findRest()
     })
+  }
+
+  /** Finds the other blocks that are here, in a task for each few. Thousands at once would stop the page for long. */
+  async #findRest(): Promise<void> {
+    while (!this.#download.isStarted) {
+      await nextTask()
+      if (this.#deps.isOver()) return
+      this.#apply(attempt(() => this.#download.findMore()))
+    }
   }
 
   /** The part of the page that this tab can serve. */
@@ -196,4 +207,16 @@ function attempt<Done>(step: () => Done): Done | ContentError {
     if (error instanceof ContentError) return error
     throw error
   }
+}
+
+/** Resolves in a task of its own. Unlike a timer, it is not delayed in a tab that nobody looks at. */
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel()
+    port1.onmessage = () => {
+      port1.close()
+      resolve()
+    }
+    port2.postMessage(null)
+  })
 }

@@ -60,6 +60,22 @@ describe('a published file', () => {
     expect([whole.size, await isPattern(whole)]).toEqual([2_500_000, true])
   })
 
+  it('of a folder with thousands of files is complete after a few tasks, and not in one', async () => {
+    const published = await publish(Array.from({ length: 2000 }, (_, i) => ({ path: `${i}`, blob: new Blob([`file ${i}`]) })))
+    const { session } = open(published.root, published)
+    expect(session.state.phase).toBe('loading')
+    await clock.until(() => isComplete(session))
+    expect(session.state.progress).toMatchObject({ blocksDone: published.blocks, blocksTotal: published.blocks })
+    expect(session.listing()?.files).toHaveLength(2000)
+    await clock.until(() => session.state.have === 'all')
+  })
+
+  it('is refused with the limit when it has more files than anyone could list', async () => {
+    const empty = new Blob([])
+    const many = Array.from({ length: 65_537 }, (_, i) => ({ path: `${i}`, blob: empty }))
+    await expect(publish(many)).rejects.toThrow(/65,?536/)
+  })
+
   it('loads in another tab, which then is a holder too', async () => {
     const { session } = await loading(2_500_000)
     expect(session.state.phase).toBe('searching')
