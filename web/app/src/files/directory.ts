@@ -16,13 +16,23 @@ const INDEX_NAMES = [
   'readme',
 ]
 
+const RANKS = new Map(INDEX_NAMES.map((name, i) => [name, i]))
+const LONGEST = Math.max(...INDEX_NAMES.map(({ length }) => length))
+
 /** The file that a directory opens with; `null` when it only shows its list. */
 export function indexOf<File extends { readonly path: string }>(files: readonly File[]): File | null {
-  for (const name of INDEX_NAMES) {
-    const found = files.find(({ path }) => path.toLowerCase() === name)
-    if (found !== undefined) return found
+  let found: File | null = null
+  let best = INDEX_NAMES.length
+  for (const file of files) {
+    // A page has thousands of files, and few of them begin so.
+    if (file.path.length > LONGEST || !/^[ri]/i.test(file.path)) continue
+    const rank = RANKS.get(file.path.toLowerCase()) ?? best
+    if (rank < best) {
+      best = rank
+      found = file
+    }
   }
-  return null
+  return found
 }
 
 /** Finds the file that a reference in `from` names. */

@@ -30,7 +30,7 @@ export function FolderView({ files, name, open }: FolderViewProps) {
   const [isGallery, setGallery] = useState(false)
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const tree = useMemo(() => treeOf(files), [files])
-  const isOpenAtFirst = useMemo(() => rowsOf(tree, 'name', () => true).length <= OPEN_MAX, [tree])
+  const isOpenAtFirst = tree.lines <= OPEN_MAX
   const rows = useMemo(() => {
     if (words !== '') return matchingRows(files, words, order)
     return rowsOf(tree, order, (path) => toggled.has(path) !== isOpenAtFirst)

@@ -12,6 +12,8 @@ export interface Folder {
   /** Files in it and below it, and their bytes. */
   count: number
   bytes: number
+  /** Lines of the list when all folders below it are open. */
+  lines: number
 }
 
 /** A line of the list. `depth` is the number of open folders around it. */
@@ -36,7 +38,8 @@ export function treeOf(files: readonly DirectoryFile[]): Folder {
   // A folder is made after the folders around it, so that backwards each is complete before it is added to its parent.
   for (const each of [...byPath.values()].reverse()) {
     each.count = each.files.length + each.folders.reduce((sum, { count }) => sum + count, 0)
-    each.bytes = [...each.files.map(({ size }) => size), ...each.folders.map(({ bytes }) => bytes)].reduce((sum, size) => sum + size, 0)
+    each.lines = each.files.length + each.folders.reduce((sum, { lines }) => sum + 1 + lines, 0)
+    each.bytes = each.files.reduce((sum, { size }) => sum + size, 0) + each.folders.reduce((sum, { bytes }) => sum + bytes, 0)
   }
   return root
 }
@@ -86,7 +89,7 @@ function sortedFolders(folders: readonly Folder[], order: Order): Folder[] {
 }
 
 function emptyFolder(path: string, name: string): Folder {
-  return { path, name, folders: [], files: [], count: 0, bytes: 0 }
+  return { path, name, folders: [], files: [], count: 0, bytes: 0, lines: 0 }
 }
 
 export function nameOf(path: string): string {
