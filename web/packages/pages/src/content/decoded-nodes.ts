@@ -15,7 +15,12 @@ export interface HeldBlocks {
 /** The decoded nodes of a page. Its download, its list and its readers need the same ones. */
 export class DecodedNodes {
   readonly #nodes = new Map<CidKey, FsNode>()
+  readonly #linksMax: number
   #links = 0
+
+  constructor(linksMax = LINKS_MAX) {
+    this.#linksMax = linksMax
+  }
 
   /** Decodes a verified block, unless it was decoded before. */
   decode(cid: Cid, block: Bytes): FsNode {
@@ -33,7 +38,7 @@ export class DecodedNodes {
     this.#nodes.set(key, node)
     this.#links += links
     for (const [oldest, dropped] of this.#nodes) {
-      if (this.#links <= LINKS_MAX || oldest === key) return
+      if (this.#links <= this.#linksMax || oldest === key) return
       this.#nodes.delete(oldest)
       this.#links -= linksIn(dropped)
     }
