@@ -12,21 +12,21 @@ export function murmur3(bytes: Uint8Array): bigint {
   const h1 = new Word(0, 0)
   const h2 = new Word(0, 0)
   for (let at = 0; at < tail; at += 16) {
-    h1.xor(mix1(wordAt(at)))
+    h1.xor(mix(wordAt(at), C1, 31, C2))
     h1.rotate(27)
     h1.add(h2)
     h1.multiply(FIVE)
     h1.add(N1)
-    h2.xor(mix2(wordAt(at + 8)))
+    h2.xor(mix(wordAt(at + 8), C2, 33, C1))
     h2.rotate(31)
     h2.add(h1)
     h2.multiply(FIVE)
     h2.add(N2)
   }
   const length = new Word(0, bytes.length)
-  h1.xor(mix1(wordAt(tail)))
+  h1.xor(mix(wordAt(tail), C1, 31, C2))
   h1.xor(length)
-  h2.xor(mix2(wordAt(tail + 8)))
+  h2.xor(mix(wordAt(tail + 8), C2, 33, C1))
   h2.xor(length)
   h1.add(h2)
   h2.add(h1)
@@ -85,17 +85,10 @@ const N2 = new Word(0, 0x3849_5ab5)
 const A1 = new Word(0xff51_afd7, 0xed55_8ccd)
 const A2 = new Word(0xc4ce_b9fe, 0x1a85_ec53)
 
-function mix1(k: Word): Word {
-  k.multiply(C1)
-  k.rotate(31)
-  k.multiply(C2)
-  return k
-}
-
-function mix2(k: Word): Word {
-  k.multiply(C2)
-  k.rotate(33)
-  k.multiply(C1)
+function mix(k: Word, before: Word, by: number, after: Word): Word {
+  k.multiply(before)
+  k.rotate(by)
+  k.multiply(after)
   return k
 }
 

@@ -7,7 +7,6 @@ import {
   dagBytesMax,
   ENTRIES_MAX,
   HashProgress,
-  listFiles,
 } from '../content/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from './api.ts'
@@ -23,8 +22,8 @@ export async function publish(sources: readonly Source[], options: PublishOption
   if (first === undefined) throw new ContentError({ kind: 'no-such-file', path: '' })
   const bytesTotal = sources.reduce((sum, { blob }) => sum + blob.size, 0)
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
-  const entries = sources.length + (options.emptyFolders?.length ?? 0)
-  if (entries > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
+  // Folders and their parts count as entries too, when they are built: nobody could list a page of more.
+  let entries = sources.length + (options.emptyFolders?.length ?? 0)
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
   const asDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
   const building = asDirectory
@@ -32,16 +31,16 @@ export async function publish(sources: readonly Source[], options: PublishOption
     : buildFile(first.blob, signal ? { signal } : {}, first.path)
   const progress = new HashProgress(bytesTotal, onProgress)
   for (;;) {
+    if (entries > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
     const step = await building.next()
     if (step.done) {
       const { cid, size } = step.value
-      // Folders and their parts count as entries too. Rejects a page that nobody could list.
-      if (entries > ENTRIES_MAX / 4) listFiles(store, cid)
       return { root: cid.text, size, blocks: store.blocks, store }
     }
     const { cid, block, size, path } = step.value
     store.put(cid, block, path)
     if (store.blocks > BLOCKS_MAX) throw new ContentError({ kind: 'too-many', what: 'blocks', max: BLOCKS_MAX })
     if (block instanceof Blob) progress.add(size)
+    else entries++
   }
 }
