@@ -100,6 +100,14 @@ const VIEWS = {
     },
     ready: (tab) => tab.getByText('by the back door').waitFor(),
   },
+  live: {
+    page: {
+      liveTitle: 'Harbour log',
+      text: 'The fog lifts.',
+      entries: ['The first boat is out, with a lamp at the bow.', 'Two more follow it.'],
+    },
+    ready: (tab) => tab.getByText('Two more follow it.').waitFor(),
+  },
   connections: {
     page: { files: largeFile },
     status: '1 person has this page',
@@ -155,7 +163,15 @@ async function takeView(name, { page, at = '/', status = '2 people have this pag
 }
 
 /** Lights a page in a browser of its own; returns its link. */
-async function publish({ text = '', files = null, folder: makeFolder = null, isPrivate = false, leaves = false }) {
+async function publish({
+  text = '',
+  files = null,
+  folder: makeFolder = null,
+  isPrivate = false,
+  leaves = false,
+  liveTitle = '',
+  entries = [],
+}) {
   const context = await publisher.newContext({ viewport: { width: 1024, height: 768 } })
   const tab = await context.newPage()
   await tab.goto(home)
@@ -166,9 +182,18 @@ async function publish({ text = '', files = null, folder: makeFolder = null, isP
     await drop({ tab }, [await makeFolder(tab)])
     await tab.getByRole('list', { name: 'Files of the page' }).waitFor()
   }
+  if (liveTitle !== '') {
+    await tab.getByRole('switch', { name: 'Live' }).check()
+    await tab.getByRole('textbox', { name: 'Title of the page' }).fill(liveTitle)
+  }
   if (isPrivate) await tab.getByRole('switch', { name: 'Private' }).check()
   await tab.getByRole('button', { name: 'Light this page' }).click()
   const link = await tab.getByRole('textbox', { name: 'Link to this page' }).inputValue()
+  for (const entry of entries) {
+    await tab.getByRole('textbox', { name: 'Next entry' }).fill(entry)
+    await tab.getByRole('button', { name: 'Add entry' }).click()
+    await tab.locator('.feed').getByText(entry).waitFor()
+  }
   if (leaves) await tab.goto('about:blank')
   return { context, link }
 }
