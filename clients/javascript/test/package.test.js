@@ -35,7 +35,7 @@ test('the package has the built modules, their types and the README', (t) => {
   const [{ files }] = JSON.parse(
     execFileSync('npm', ['pack', '--json', '--dry-run', '--ignore-scripts'], { cwd: FOLDER, encoding: 'utf8' }),
   )
-  const ofConnection = ['connection', 'frame', 'index', 'origin-refused', 'socket', 'topic'].map((name) => `connection/${name}`)
+  const ofConnection = ['connection', 'frame', 'index', 'liveness', 'origin-refused', 'socket', 'topic'].map((name) => `connection/${name}`)
   const modules = ['channel', 'client', 'errors', 'history', 'index', 'socket', 'tokens', ...ofConnection]
   const licences = ['dist/LICENSE-APACHE', 'dist/LICENSE-MIT']
   const expected = ['README.md', 'package.json', ...licences, ...modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`])]

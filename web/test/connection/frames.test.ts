@@ -42,7 +42,9 @@ beforeEach(() => {
   vi.useFakeTimers()
   FakeWebSocket.made = []
   happened = []
-  connection = connect('wss://example.org/socket', { transport: FakeWebSocket, random: () => 0, fetch: () => Promise.reject(new Error('no')) })
+  // The tests of liveness are in a file of their own.
+  const options = { random: () => 0, fetch: () => Promise.reject(new Error('no')), unansweredMs: 3_600_000 }
+  connection = connect('wss://example.org/socket', { transport: FakeWebSocket, ...options })
 })
 afterEach(() => {
   connection.close()
