@@ -107,7 +107,11 @@ describe('a connection', () => {
     expect(happened.slice(2)).toEqual(['lost page:x', 'lost page:y'])
     const before = socket().sent.length
     vi.advanceTimersByTime(10_000)
-    expect(socket().sent.slice(before).map((frame) => (frame as string[])[2])).toEqual(['page:x'])
+    expect(
+      socket()
+        .sent.slice(before)
+        .map((frame) => (frame as string[])[2]),
+    ).toEqual(['page:x'])
   })
 
   it('is made again when no heartbeat is answered', () => {
