@@ -190,7 +190,9 @@ test('without site origins, a page of a site is shown sandboxed, with the file l
   }
 })
 
-test('data that a site stores is gone with the tab, and no other site sees it', { skip: skipWithout('sites') }, async (t) => {
+test('data that a site stores is gone with the tab, and no other site sees it', {
+  skip: skipWithout('sites', 'credentialless'),
+}, async (t) => {
   const keeper = (title) => ({
     'style.css': '',
     'index.html': `${head(title)}<p id="output"></p><script type="module">

@@ -29,14 +29,13 @@ function matches(text, { words, exact, pattern, flags }) {
 /** The elements below one element that a step of a locator finds. Runs in the page. */
 function step(from, { by, value, wanted }) {
   const { library, matches } = window['__watchfireTest']
-  const scope = from === document ? document.documentElement : from
   const fits = (text) => matches(text ?? '', wanted)
   if (by === 'css') return [...from.querySelectorAll(value)]
   if (by === 'role') {
     const name = wanted === null ? {} : { name: fits }
-    return library.queryAllByRole(scope, value, name)
+    return library.queryAllByRole(from, value, name)
   }
-  if (by === 'label') return library.queryAllByLabelText(scope, (text) => fits(text))
+  if (by === 'label') return library.queryAllByLabelText(from, (text) => fits(text))
   if (by === 'alt') return [...from.querySelectorAll('[alt]')].filter((each) => fits(each.getAttribute('alt')))
   // The smallest elements with this text.
   const all = [...from.querySelectorAll('*')].filter((each) => !each.matches('script, style, noscript, head, head *'))
@@ -47,7 +46,8 @@ function step(from, { by, value, wanted }) {
 
 /** All elements that a locator finds, in the order of the document. Runs in the page. */
 function find(steps) {
-  let found = [document]
+  // An element of a hostile page may have the name of a member of its document, which then hides that member.
+  let found = [Reflect.get(Document.prototype, 'documentElement', document)]
   for (const each of steps) {
     if (each.by === 'nth') {
       found = found.slice(each.value, each.value + 1)

@@ -50,6 +50,7 @@ export const firefox = {
   lacks: {
     devtools: 'the test uses the DevTools protocol of Chromium',
     netlog: 'the test reads the network log of Chromium',
+    credentialless: 'it has no frames without stored data: a site finds what it stored until the person clears the data of websites',
     media: 'Playwright sets colours and motion with a command that this Firefox does not have',
   },
   whyMissing: () => (existsSync(EXECUTABLE) ? null : `${EXECUTABLE} does not exist; \`make engine-tools\` installs it`),
