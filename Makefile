@@ -18,11 +18,11 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early walks live proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
+LONG_SUITES := early walks live tab proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures walks film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn bench-networks bench-dial gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long test-browser $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
+  bench-churn bench-networks bench-dial bench-tab gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long test-browser $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -222,6 +222,9 @@ test-traces: interop-build ## Spans and flame graphs of an experiment; traces of
 
 test-embed: interop-build ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
 	$(RUN_SUITES) embed
+
+test-tab: interop-build ## Folders that are too much for one tab: more files than a page or a drop may have; takes a minute or two
+	$(RUN_SUITES) tab
 
 test-networks: interop-build ## Two browsers on each pair of seven kinds of networks, and uplinks that change; as root, takes half an hour
 	$(RUN_SUITES) networks
@@ -438,6 +441,10 @@ bench-browser: web tools tests/interop/node_modules/.package-lock.json $(WEBTORR
 bench-networks: web tests/interop/node_modules/.package-lock.json ## A page between two browsers on any two networks; writes docs/browser/networks.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	$(SUDO) ./target/release/watchfire lab run experiments/networks.toml --driver processes $(or $(ARGS),--page docs/browser/networks.md)
+
+bench-tab: web tools tests/interop/node_modules/.package-lock.json ## Very many and very large files in one tab; writes docs/browser/tab.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	cd tests/interop && INTEROP_PROFILE=release node tab/bench.mjs $(or $(ARGS),--page ../../docs/browser/tab.md)
 
 bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated tabs that come and go; writes docs/browser/churn.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

@@ -44,6 +44,7 @@ const SUITES = {
   },
   walks: { files: testsIn('browser/walks') },
   live: { files: testsIn('browser/live'), slice: { names: ['shows the live page of a terminal'] } },
+  tab: { files: testsIn('tab') },
   // It compiles, so it begins first.
   package: { files: testsIn('package'), slice: {} },
   proxies: {
