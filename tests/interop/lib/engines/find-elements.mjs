@@ -37,8 +37,8 @@ function step(from, { by, value, wanted }) {
   }
   if (by === 'label') return library.queryAllByLabelText(from, (text) => fits(text))
   if (by === 'alt') return [...from.querySelectorAll('[alt]')].filter((each) => fits(each.getAttribute('alt')))
-  // The smallest elements with this text.
-  const all = [...from.querySelectorAll('*')].filter((each) => !each.matches('script, style, noscript, head, head *'))
+  // The smallest elements with this text; as in Playwright, the element itself is one of them.
+  const all = [from, ...from.querySelectorAll('*')].filter((each) => !each.matches('script, style, noscript, head, head *'))
   const textOf = (each) => (each.matches('input[type=button], input[type=submit]') ? each.value : each.textContent)
   const having = new Set(all.filter((each) => fits(textOf(each))))
   return [...having].filter((each) => ![...each.children].some((child) => having.has(child)))
