@@ -3,6 +3,8 @@
 //! `plotters` draws them with one set of colours. A style element adds the dark colours, so the SVG
 //! follows the reader's light or dark setting, in an HTML page and as an image.
 
+mod cells;
+
 use std::fmt::Write as _;
 
 use plotters::coord::Shift;
@@ -13,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::html::escape;
 use crate::units;
+
+pub use cells::{Cell, Cells};
 
 const WIDTH: i32 = 760;
 const MARGIN: i32 = 24;
@@ -56,7 +60,6 @@ pub struct Chart {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "a chart has few panels")]
 pub enum Panel {
     /// Lines over a common horizontal axis.
     Lines {
@@ -77,6 +80,8 @@ pub enum Panel {
         /// From top to bottom.
         bars: Vec<Bar>,
     },
+    /// A table.
+    Cells { title: String, cells: Cells },
 }
 
 /// An axis of a panel; it begins at 0.
@@ -285,6 +290,7 @@ impl Panel {
                 TITLE_HEIGHT + legend + PLOT_HEIGHT + X_LABELS_HEIGHT + PANEL_GAP
             }
             Panel::Bars { bars, .. } => TITLE_HEIGHT + bars.len() as i32 * BAR_HEIGHT + PANEL_GAP,
+            Panel::Cells { cells, .. } => TITLE_HEIGHT + cells.height() + PANEL_GAP,
         }
     }
 
@@ -304,6 +310,7 @@ impl Panel {
                 area.draw_text(title, &bold(), at(MARGIN, 4))?;
                 draw_bars(area, *decimals, bars)
             }
+            Panel::Cells { title, cells } => cells.draw(area, title),
         }
     }
 }

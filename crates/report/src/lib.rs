@@ -29,7 +29,9 @@ pub mod scenario;
 mod table;
 pub mod units;
 
-pub use chart::{Axis, Bar, BarLimit, Chart, Colour, Line, Marker, Panel, Side, TickFormat};
+pub use chart::{
+    Axis, Bar, BarLimit, Cell, Cells, Chart, Colour, Line, Marker, Panel, Side, TickFormat,
+};
 pub use histogram::{Histogram, Snapshot};
 pub use html::{escape, page};
 pub use table::Table;

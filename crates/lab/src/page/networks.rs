@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use watchfire_report::Table;
 use watchfire_report::units::number;
+use watchfire_report::{Cell, Cells, Colour, Panel, Table};
 
 use super::targets::median_of;
 use crate::definition::{Experiment, NatKind, PageFigure, Trial};
 use crate::results::{RunResult, decimals};
+
+/// The colours of the first figures, in the picture.
+const COLOURS: [Colour; 2] = [Colour::Green, Colour::Orange];
 
 /// The pairs of networks that trials compare.
 pub struct Grid<'a> {
@@ -35,34 +38,84 @@ pub fn grid<'a>(experiment: &Experiment, trials: &[&'a Trial]) -> Option<Grid<'a
 impl Grid<'_> {
     pub fn markdown(&self, experiment: &Experiment, runs: &[RunResult]) -> String {
         let [row, column] = self.groups;
-        let kinds = |group: &str| -> Vec<NatKind> {
-            let has = |kind: &NatKind| self.trials.iter().any(|trial| trial.nat[group] == *kind);
-            NatKind::ALL.into_iter().filter(has).collect()
-        };
-        let columns = kinds(column);
-        let heads = columns.iter().map(|kind| kind.name().to_owned());
+        let heads = self.kinds(column).into_iter().map(|kind| kind.name().to_owned());
         let mut table = Table::new(std::iter::once(format!("{row} \\ {column}")).chain(heads));
-        for of_row in kinds(row) {
-            let cells = columns.iter().map(|of_column| {
-                let is_pair =
-                    |trial: &&&Trial| trial.nat[row] == of_row && trial.nat[column] == *of_column;
-                let trial = self.trials.iter().find(is_pair);
-                trial.map_or_else(|| "-".to_owned(), |trial| cell(&trial.name, experiment, runs))
+        for (of_row, trials) in self.rows() {
+            let cells = trials.into_iter().map(|trial| {
+                let figures = trial.map(|trial| figures(trial, experiment, runs));
+                figures.filter(|figures| !figures.is_empty()).map_or_else(
+                    || "-".to_owned(),
+                    |figures| figures.iter().map(Shown::text).collect::<Vec<_>>().join("; "),
+                )
             });
             table.push(std::iter::once(of_row.name().to_owned()).chain(cells));
         }
         format!("Rows are networks of `{row}`, columns of `{column}`.\n\n{}", table.markdown())
     }
+
+    /// The table as a picture. The first figure that a pair has gives its cell the colour, and stands in it with the value.
+    pub fn panel(&self, cluster: &str, experiment: &Experiment, runs: &[RunResult]) -> Panel {
+        let [row, column] = self.groups;
+        let cell = |trial: Option<&Trial>| {
+            let shown = trial.and_then(|trial| figures(trial, experiment, runs).into_iter().next());
+            shown.map_or_else(Cell::default, |shown| Cell {
+                colour: COLOURS.get(shown.place).copied(),
+                lines: vec![shown.title.replace("**", ""), shown.value],
+            })
+        };
+        let rows = self
+            .rows()
+            .into_iter()
+            .map(|(kind, trials)| (kind.name().to_owned(), trials.into_iter().map(cell).collect()));
+        let columns = self.kinds(column).into_iter().map(|kind| kind.name().to_owned());
+        Panel::Cells {
+            title: format!("{cluster}: rows are networks of the {row}, columns of the {column}"),
+            cells: Cells { columns: columns.collect(), rows: rows.collect() },
+        }
+    }
+
+    fn kinds(&self, group: &str) -> Vec<NatKind> {
+        let has = |kind: &NatKind| self.trials.iter().any(|trial| trial.nat[group] == *kind);
+        NatKind::ALL.into_iter().filter(has).collect()
+    }
+
+    /// Each kind of the rows, and its trials in the order of the columns.
+    fn rows(&self) -> Vec<(NatKind, Vec<Option<&Trial>>)> {
+        let [row, column] = self.groups;
+        let columns = self.kinds(column);
+        let of_pair = |of_row: NatKind, of_column: NatKind| {
+            let is_pair =
+                |trial: &&&Trial| trial.nat[row] == of_row && trial.nat[column] == of_column;
+            self.trials.iter().find(is_pair).copied()
+        };
+        let of_row =
+            |kind| (kind, columns.iter().map(|of_column| of_pair(kind, *of_column)).collect());
+        self.kinds(row).into_iter().map(of_row).collect()
+    }
+}
+
+/// A figure in a cell.
+struct Shown<'a> {
+    /// The place among the figures that the experiment chooses.
+    place: usize,
+    title: &'a str,
+    value: String,
+}
+
+impl Shown<'_> {
+    fn text(&self) -> String {
+        format!("{} {}", self.title, self.value)
+    }
 }
 
 /// The figures that a trial has, of those that the experiment chooses.
-fn cell(trial: &str, experiment: &Experiment, runs: &[RunResult]) -> String {
-    let figure = |PageFigure { figure, title, times }: &PageFigure| {
-        let value = median_of(figure, runs, trial)? * times;
-        Some(format!("{title} {}", number(value, decimals(value).min(2))))
+fn figures<'a>(trial: &Trial, experiment: &'a Experiment, runs: &[RunResult]) -> Vec<Shown<'a>> {
+    let shown = |(place, figure): (usize, &'a PageFigure)| {
+        let value = median_of(&figure.figure, runs, &trial.name)? * figure.times;
+        let value = number(value, decimals(value).min(2));
+        Some(Shown { place, title: &figure.title, value })
     };
-    let figures: Vec<String> = experiment.figures.iter().filter_map(figure).collect();
-    if figures.is_empty() { "-".to_owned() } else { figures.join("; ") }
+    experiment.figures.iter().enumerate().filter_map(shown).collect()
 }
 
 #[cfg(test)]
@@ -106,6 +159,14 @@ nat = { left = ['open', 'symmetric'], right = ['full-cone', 'udp-blocked'] }
         assert!(text.contains("full-cone | udp-blocked |"), "{text}");
         assert!(text.contains("| open | direct 0.81 | - |"), "{text}");
         assert!(text.contains("| symmetric | - | relay 0.25 |"), "{text}");
+
+        let panel = grid(&experiment, &trials).unwrap().panel("pairs", &experiment, &runs);
+        let Panel::Cells { cells, .. } = panel else { panic!("{panel:?}") };
+        assert_eq!(cells.columns, ["full-cone", "udp-blocked"]);
+        let relayed = &cells.rows[1].1[1];
+        assert_eq!((&cells.rows[1].0[..], relayed.colour), ("symmetric", Some(Colour::Orange)));
+        assert_eq!(relayed.lines, ["relay", "0.25"]);
+        assert_eq!(cells.rows[1].1[0], Cell::default());
     }
 
     #[test]

@@ -14,7 +14,12 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
     for cluster in experiment.clusters.keys() {
         let of_cluster = || experiment.trials.iter().filter(|trial| trial.cluster == *cluster);
         // A table of networks says more than a bar for each of its pairs.
-        if networks::grid(experiment, &of_cluster().collect::<Vec<_>>()).is_some() {
+        let trials: Vec<&Trial> = of_cluster().collect();
+        if let Some(grid) = networks::grid(experiment, &trials) {
+            let has_run = |trial: &&Trial| runs.iter().any(|run| run.trial == trial.name);
+            if trials.iter().any(has_run) {
+                panels.push(grid.panel(cluster, experiment, runs));
+            }
             continue;
         }
         let drawn = |(trial, colour): (&Trial, &Colour)| {
@@ -109,7 +114,7 @@ mod tests {
             Panel::Bars { title, decimals, bars } => {
                 Some((title, decimals, bars.into_iter().map(|bar| bar.name).collect()))
             }
-            Panel::Lines { .. } => None,
+            Panel::Lines { .. } | Panel::Cells { .. } => None,
         };
         picture(experiment, runs).panels.into_iter().filter_map(bars).collect()
     }
