@@ -226,7 +226,7 @@ test-embed: interop-build ## A site of another origin that shares a dropped file
 test-tab: interop-build ## Folders that are too much for one tab: more files than a page or a drop may have; takes a minute or two
 	$(RUN_SUITES) tab
 
-test-networks: interop-build ## Two browsers on each pair of seven kinds of networks, and uplinks that change; as root, takes half an hour
+test-networks: interop-build ## Two browsers on each pair of eight kinds of networks, and uplinks that change; as root, takes half an hour
 	$(RUN_SUITES) networks
 
 test-tutorials: interop-build ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby

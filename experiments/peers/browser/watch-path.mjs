@@ -10,6 +10,7 @@ export function watchPath({ contentBytesMin }) {
     'Your router uses another port': 'symmetric NAT here',
     'The other router uses another port': 'symmetric NAT there',
     'Both routers use another port': 'symmetric NAT on both sides',
+    'One network has only IPv6': 'no common IP version',
     'a firewall or router blocks': 'unknown reason',
     'hides its address': 'hidden address',
     'It does not answer': 'no answer',
@@ -46,8 +47,8 @@ export function watchPath({ contentBytesMin }) {
 
   function look() {
     const connections = window.watched.report().connections
-    if (first.direct === null && connections.some(({ hasOpened }) => hasOpened)) first.direct = seconds()
     noteShare(window.watched.share(), seconds())
+    if (first.direct === null && connections.some(({ hasOpened }) => hasOpened)) first.direct = seconds()
     if (first.whole === null && moved.share === 1) first.whole = seconds()
     const shown = [...document.querySelectorAll('.transfers .how')].map((cell) => cell.textContent ?? '').join(' ')
     if (shown.includes('Direct, without the server.')) first.shown ??= seconds()

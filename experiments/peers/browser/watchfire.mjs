@@ -39,7 +39,8 @@ async function fetch() {
     const visiting = tabs.length === 0 ? tab : await context.newPage()
     tabs.push(visiting)
     const done = nextDone()
-    await visiting.goto(link)
+    // The publisher may reach the server at another address.
+    await visiting.goto(link.replace(new URL(link).origin, serverAddress()))
     if (asksForPath) await showConnections(visiting)
     const isKnown = waitsForPath ? done.then(() => visiting.waitForFunction(() => window.path.isKnown(), null, { timeout: PATH_MS })) : done
     await emitUntilDone(Number(bytes), isKnown, () => visiting.evaluate(() => window.watched.share()))

@@ -80,6 +80,7 @@ export const panel = part('panel', {
   'symmetric-here': 'Your router uses another port for each connection (symmetric NAT), which most other routers do not accept.',
   'symmetric-there': 'The other router uses another port for each connection (symmetric NAT), which most routers do not accept.',
   'symmetric-both': 'Both routers use another port for each connection (symmetric NAT), so they cannot find each other.',
+  'ip-versions': 'One network has only IPv6, the other one only IPv4, so a direct connection is not possible.',
   'hidden-here': 'This browser hides its address, so a direct connection is not possible.',
   'hidden-there': 'Its browser hides its address, so a direct connection is not possible.',
   cut: 'The direct connection broke.',

@@ -95,7 +95,8 @@ pub fn sites<'a>(
     };
     let mut nodes = plan.nodes.iter().enumerate().map(live).collect::<Result<Vec<_>, _>>()?;
     // The first node of a group is the last one that is put here, so the group has its address.
-    let addresses = nodes.iter().rev().map(|live| (live.plan.group.clone(), live.site.address));
+    let addresses =
+        nodes.iter().rev().map(|live| (live.plan.group.clone(), live.site.own_address()));
     let groups = Arc::new(addresses.collect::<BTreeMap<_, _>>());
     nodes.iter_mut().for_each(|live| live.site.groups = Arc::clone(&groups));
     Ok(nodes)
@@ -111,7 +112,7 @@ pub fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
             let began = Instant::now();
             match program.serve(&live.site) {
                 Ok(node) => {
-                    addresses.extend(node.address());
+                    addresses.extend(node.address().map(|address| (address, live.site.clone())));
                     live.node = Some(node);
                 }
                 Err(error) => live.fail(&error),
@@ -120,7 +121,8 @@ pub fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
         }
     }
     for live in nodes {
-        live.site.servers.clone_from(&addresses);
+        let of_server = |(address, server): &(String, Site)| live.site.url_of(address, server);
+        live.site.servers = addresses.iter().map(of_server).collect();
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -33,8 +33,11 @@ pub const PORTS: u16 = 16;
 pub struct Site {
     /// The id of the run, which every process of it has in its environment.
     pub run: String,
-    /// The address on which programs listen. Others dial it, unless the node is behind a NAT: then nobody can.
+    /// The address on which programs listen. Others dial it, unless the node is behind a NAT: then nobody can. It is
+    /// unspecified for a node without IPv4.
     pub address: Ipv4Addr,
+    /// The IPv6 address, which only nodes of a wire have.
+    pub v6: Option<Ipv6Addr>,
     /// The folder of the node on this machine, with its output and its log. It exists.
     pub folder: PathBuf,
     /// Variables for its processes.
@@ -50,7 +53,7 @@ pub struct Site {
     /// The host, if it is another one.
     pub remote: Option<Remote>,
     /// The address of the first node of each group, for settings.
-    pub groups: Arc<BTreeMap<String, Ipv4Addr>>,
+    pub groups: Arc<BTreeMap<String, IpAddr>>,
 }
 
 /// The network namespace of a node.
@@ -96,6 +99,7 @@ impl Site {
         Site {
             run,
             address,
+            v6: None,
             folder,
             environment: Vec::new(),
             servers: Vec::new(),
@@ -109,10 +113,28 @@ impl Site {
 
     /// A setting with the addresses of groups in place of `${address of GROUP}`.
     pub fn with_addresses(&self, setting: &str) -> String {
-        let put = |text: String, (group, address): (&String, &Ipv4Addr)| {
+        let put = |text: String, (group, address): (&String, &IpAddr)| {
             text.replace(&format!("{ADDRESS_OF}{group}}}"), &address.to_string())
         };
         self.groups.iter().fold(setting.to_owned(), put)
+    }
+
+    /// The address of the node in its own words: IPv4 if it has any.
+    pub fn own_address(&self) -> IpAddr {
+        match self.v6 {
+            Some(v6) if self.address.is_unspecified() => v6.into(),
+            _ => self.address.into(),
+        }
+    }
+
+    /// The address of a server as this node reaches it. The address names the IPv4 address of the server's node.
+    pub fn url_of(&self, address: &str, server: &Site) -> String {
+        match server.v6 {
+            Some(v6) if self.address.is_unspecified() => {
+                address.replacen(&format!("//{}:", server.address), &format!("//[{v6}]:"), 1)
+            }
+            _ => address.to_owned(),
+        }
     }
 
     /// The address on which the node listens.
@@ -233,12 +255,19 @@ impl Network {
                 let peer = wire.peer(name).expect("each node of the plan is a peer of its network");
                 let own = peer.addresses().own;
                 let v4 = own.iter().find_map(|address| match address {
-                    std::net::IpAddr::V4(address) => Some(*address),
-                    std::net::IpAddr::V6(_) => None,
+                    IpAddr::V4(address) => Some(*address),
+                    IpAddr::V6(_) => None,
                 });
-                let address = v4.expect("peers without IPv4 are refused before the run");
+                let v6 = own.iter().find_map(|address| match address {
+                    IpAddr::V4(_) => None,
+                    IpAddr::V6(address) => Some(*address),
+                });
                 let namespace = Some(Namespace::Peer(Arc::clone(wire), name.to_owned()));
-                Site { namespace, ..Site::new(run, address, folder) }
+                Site {
+                    namespace,
+                    v6,
+                    ..Site::new(run, v4.unwrap_or(Ipv4Addr::UNSPECIFIED), folder)
+                }
             }
         }
     }

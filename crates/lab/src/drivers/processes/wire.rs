@@ -34,8 +34,11 @@ pub fn is_needed(plan: &TrialPlan) -> bool {
 /// Checks that a plan has a network, and that this machine can make networks: it makes one with a single peer.
 pub fn check(plan: &TrialPlan) -> Result<(), DriverError> {
     for node in &plan.nodes {
-        if node.nat == NatKind::Ipv6Only {
-            let problem = format!("{} has no IPv4, and programs listen on IPv4", node.name);
+        if node.nat == NatKind::Ipv6Only && !can_lack_ipv4(plan, node) {
+            let problem = format!(
+                "{} has no IPv4: only a `program` can be there, in a trial whose servers are open",
+                node.name
+            );
             return Err(unsupported(plan, problem));
         }
         let mut routers = node.router_changes.iter().map(|(_, kind)| *kind);
@@ -60,6 +63,15 @@ pub fn check(plan: &TrialPlan) -> Result<(), DriverError> {
     }
     let one = vec![PeerPlan::open("one", WireLink::default())];
     start(plan, WirePlan { peers: one, ..WirePlan::default() }).map(drop)
+}
+
+/// Whether a node can do without IPv4: a program that gets the addresses of servers which have IPv6 too, and that nobody dials.
+fn can_lack_ipv4(plan: &TrialPlan, node: &NodePlan) -> bool {
+    let servers = || plan.nodes.iter().filter(|other| other.serves);
+    node.peer.implementation == Implementation::Program
+        && !node.serves
+        && servers().count() > 0
+        && servers().all(|server| server.nat == NatKind::Open)
 }
 
 /// Whether others must be able to dial a node. A server of the trial introduces programs to each other.
@@ -245,6 +257,11 @@ mod tests {
             nodes.map(|node| node.name.clone()).collect::<Vec<_>>()
         };
         assert_eq!(dialled(text), ["server"]);
+        let without_ipv4 = plan(&text.replace("'carrier'", "'ipv6-only'"));
+        assert!(can_lack_ipv4(&without_ipv4, without_ipv4.nodes.last().unwrap()));
+        let server_behind =
+            plan(&text.replace("peer = 'server' }", "peer = 'server', nat = 'full-cone' }"));
+        assert!(!can_lack_ipv4(&server_behind, server_behind.nodes.last().unwrap()));
         let alone = text
             .replace("serve = 'server'", "")
             .replace("{ name = 'server', peer = 'server' },", "");

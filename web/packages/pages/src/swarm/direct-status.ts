@@ -8,6 +8,8 @@ export type Hindrance =
   | 'symmetric-here'
   | 'symmetric-there'
   | 'symmetric-both'
+  /** One network has IPv6 only, and the other one IPv4 only. */
+  | 'ip-versions'
 
 /** The reason why there is no direct connection to a peer, as far as this side knows. */
 export type NoDirectReason =

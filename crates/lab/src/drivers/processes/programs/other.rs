@@ -69,7 +69,7 @@ impl Other {
             return Err(NodeError::unfit("start the node", problem));
         }
         let mut command = shell(&site.with_addresses(line));
-        command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
+        command.env("LAB_ADDRESS", site.own_address().to_string()).env("LAB_FOLDER", site.path(""));
         command.env("LAB_PROGRAM", &self.program);
         command.env("LAB_SERVERS", json!(site.servers).to_string());
         Ok(command)
@@ -139,7 +139,7 @@ impl Program for Other {
             command.env("LAB_PEERS", json!(peers).to_string());
         };
         // Others dial a node that fetches before it can tell more than its address.
-        let address = Some(site.address.to_string());
+        let address = Some(site.own_address().to_string());
         Ok(Box::new(EventNode::fetching(site, command, dial, tickets, &[], address)))
     }
 }

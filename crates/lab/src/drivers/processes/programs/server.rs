@@ -26,6 +26,9 @@ impl Server {
     pub fn command(&self, site: &Site) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("serve").args(["--listen", &format!("{}:{}", site.listen(), site.port(PORT))]);
+        if let Some(v6) = site.v6 {
+            command.args(["--listen", &format!("[{v6}]:{}", site.port(PORT))]);
+        }
         // The operator's listener is never open to other hosts.
         let is_own = site.remote.is_none() && site.address.is_loopback();
         let own = if is_own { site.address } else { Ipv4Addr::LOCALHOST };
@@ -89,6 +92,11 @@ mod tests {
             site.address = address.into();
             let arguments = format!("{:?}", server.command(&site));
             assert!(arguments.contains(&format!("\"admin.listen={admin}:4010\"")), "{arguments}");
+            assert!(!arguments.contains("[2001:db8::1]"), "{arguments}");
+            site.v6 = Some("2001:db8::1".parse().unwrap());
+            let arguments = format!("{:?}", server.command(&site));
+            assert!(arguments.contains("\"--listen\" \"[2001:db8::1]:4000\""), "{arguments}");
+            site.v6 = None;
         }
         std::fs::remove_dir_all(&site.folder).unwrap();
     }

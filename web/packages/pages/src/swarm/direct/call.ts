@@ -1,7 +1,7 @@
 import type { Clock, Millis } from '../clock.ts'
 import type { RtcConnection } from './rtc-interfaces.ts'
 import { DirectPath } from './direct-path.ts'
-import { candidatesOf, networkKind, type NetworkKind } from './network-kind.ts'
+import { candidatesOf, haveNoCommonIpVersion, networkKind, type NetworkKind } from './network-kind.ts'
 import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'
 
@@ -33,6 +33,8 @@ export interface Evidence {
   /** The networks of both sides, as their candidates show them. */
   readonly ourNetwork: NetworkKind
   readonly theirNetwork: NetworkKind
+  /** Whether the public addresses of the two sides are of different IP versions. */
+  readonly hasNoCommonIpVersion: boolean
 }
 
 export interface CallEvents {
@@ -40,10 +42,10 @@ export interface CallEvents {
   readonly onUp: () => void
   readonly onDown: () => void
   readonly onSegment: (segment: Segment) => void
-  /** The call has ended, and its connection was released. */
-  readonly onEnd: (why: HangUpReason) => void
   /** Nothing arrives for a moment, although it should. */
   readonly onQuiet: () => void
+  /** The call has ended, and its connection was released. */
+  readonly onEnd: (why: HangUpReason) => void
   /** The other side sent invalid signals or frames. */
   readonly onMisbehaviour: () => void
 }
@@ -123,9 +125,9 @@ export class Call {
       onDown: events.onDown,
       onSegment: events.onSegment,
       onMalformed: events.onMisbehaviour,
+      onQuiet: events.onQuiet,
       onSilent: () => this.#startTimeout(),
       onBroken: () => this.end('failed', true),
-      onQuiet: events.onQuiet,
     })
     connection.addEventListener('connectionstatechange', () => this.#handleConnectionState())
     connection.addEventListener('icecandidate', (event) => this.#queueCandidate((event as RTCPeerConnectionIceEvent).candidate))
@@ -139,21 +141,29 @@ export class Call {
   }
 
   get evidence(): Evidence {
-    const ours = candidatesOf(this.#ourSdp)
-    const theirs = candidatesOf(this.#theirSdp)
+    const inOurSdp = candidatesOf(this.#ourSdp)
+    const inTheirSdp = candidatesOf(this.#theirSdp)
+    const ours = [...inOurSdp, ...this.#ours.map(({ candidate }) => candidate)]
+    const theirs = [...inTheirSdp, ...this.#theirs.map(({ candidate }) => candidate)]
+    const isSettled = this.#isSettled(this.#ourFirstAt) && this.#isSettled(this.#theirFirstAt)
     return {
       wasAnswered: this.#wasAnswered,
       wasUp: this.#wasUp,
-      ourCandidates: this.#candidatesSent + ours.length,
-      theirCandidates: this.#candidatesReceived + theirs.length,
-      ourNetwork: this.#networkOf([...ours, ...this.#ours.map(({ candidate }) => candidate)], this.#ourFirstAt),
-      theirNetwork: this.#networkOf([...theirs, ...this.#theirs.map(({ candidate }) => candidate)], this.#theirFirstAt),
+      ourCandidates: this.#candidatesSent + inOurSdp.length,
+      theirCandidates: this.#candidatesReceived + inTheirSdp.length,
+      ourNetwork: this.#networkOf(ours, this.#ourFirstAt),
+      theirNetwork: this.#networkOf(theirs, this.#theirFirstAt),
+      hasNoCommonIpVersion: isSettled && haveNoCommonIpVersion(ours, theirs),
     }
   }
 
   #networkOf(candidates: readonly string[], firstAt: Millis | null): NetworkKind {
-    const isSettled = firstAt !== null && this.#clock.now() - firstAt >= STUN_ANSWER_MAX
-    return this.#asksStun ? networkKind(candidates, isSettled) : 'unknown'
+    return this.#asksStun ? networkKind(candidates, this.#isSettled(firstAt)) : 'unknown'
+  }
+
+  /** Whether STUN has had the time to answer. */
+  #isSettled(firstAt: Millis | null): boolean {
+    return firstAt !== null && this.#clock.now() - firstAt >= STUN_ANSWER_MAX
   }
 
   /** Whether an offer of this side waits for its answer. */

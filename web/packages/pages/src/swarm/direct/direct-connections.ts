@@ -292,13 +292,14 @@ function reasonOf(reason: HangUpReason, evidence: Evidence): NoDirectReason | nu
   return theirCandidates === 0 ? 'hidden-there' : (hindranceOf(evidence) ?? 'unreachable')
 }
 
-/** Without UDP no connection is possible. A symmetric NAT is accepted by some networks, so it comes second. */
-function hindranceOf({ ourNetwork, theirNetwork }: Evidence): Hindrance | null {
-  for (const kind of ['no-udp', 'symmetric'] as const) {
-    if (ourNetwork === kind) return theirNetwork === kind ? `${kind}-both` : `${kind}-here`
-    if (theirNetwork === kind) return `${kind}-there`
-  }
-  return null
+/** Without UDP, or without a common IP version, no connection is possible. A symmetric NAT is accepted by some networks. */
+function hindranceOf(evidence: Evidence): Hindrance | null {
+  return hindranceOfKind('no-udp', evidence) ?? (evidence.hasNoCommonIpVersion ? 'ip-versions' : hindranceOfKind('symmetric', evidence))
+}
+
+function hindranceOfKind(kind: 'no-udp' | 'symmetric', { ourNetwork, theirNetwork }: Evidence): Hindrance | null {
+  if (ourNetwork === kind) return theirNetwork === kind ? `${kind}-both` : `${kind}-here`
+  return theirNetwork === kind ? `${kind}-there` : null
 }
 
 /** Makes the direct connections of each page of a tab. All pages share one pool. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { candidatesOf, networkKind } from './network-kind.ts'
+import { candidatesOf, haveNoCommonIpVersion, networkKind } from './network-kind.ts'
 
 const host = (address: string, port = 40_000) => `candidate:1 1 udp 2113937151 ${address} ${port} typ host generation 0`
 const outer = (port: number, { foundation = '2', raddr = '10.0.1.2', rport = 40_000 } = {}) =>
@@ -39,6 +39,18 @@ describe('the kind of a network', () => {
     expect(networkKind([host('10.0.1.2'), host('198.51.100.7')], true)).toBe('unknown')
     expect(networkKind([TCP], true)).toBe('unknown')
     expect(networkKind(['', 'candidate:', 'candidate:1 1 udp'], true)).toBe('unknown')
+  })
+
+  it('has no IP version in common with another one if the public addresses of both sides show it', () => {
+    const [v4, v6] = [
+      [host('10.0.1.2'), outer(61_000)],
+      [host('2001:db8::1'), host('fd00::1')],
+    ]
+    expect(haveNoCommonIpVersion(v4, v6)).toBe(true)
+    expect(haveNoCommonIpVersion(v6, v4)).toBe(true)
+    expect(haveNoCommonIpVersion(v4, [...v6, host('198.51.100.9')])).toBe(false)
+    expect(haveNoCommonIpVersion([host('10.0.1.2'), host('a.local')], v6), 'no public address').toBe(false)
+    expect(haveNoCommonIpVersion([], [])).toBe(false)
   })
 
   it('is told from candidates in a description too', () => {

@@ -36,6 +36,20 @@ export function networkKind(candidates: readonly string[], isSettled: boolean): 
   return changes ? 'symmetric' : 'unknown'
 }
 
+/**
+ * Whether one side has public addresses of IPv6 only, and the other one of IPv4 only. A side without a public address may have
+ * either version.
+ */
+export function haveNoCommonIpVersion(ours: readonly string[], theirs: readonly string[]): boolean {
+  const [own, other] = [publicVersions(ours), publicVersions(theirs)]
+  return own.size > 0 && other.size > 0 && ![...own].some((version) => other.has(version))
+}
+
+function publicVersions(candidates: readonly string[]): Set<4 | 6> {
+  const found = candidates.map(parse).filter((each) => each?.isUdp === true && !isInner(each.address)) as Found[]
+  return new Set(found.map(({ address }) => (address.includes(':') ? 6 : 4)))
+}
+
 /** Foundation, component, transport, priority, address, port, "typ", type, and then names with values. */
 function parse(candidate: string): Found | null {
   const [head, , transport, , address, port, , type, ...rest] = candidate.trim().split(/\s+/)
