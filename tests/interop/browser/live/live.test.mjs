@@ -110,6 +110,8 @@ test('a live page whose key was stolen has forked, and every reader is told wher
     people.push(person)
   }
   const [publisher, thief] = people
+  // A thief who has seen the entry of the publisher would continue it.
+  await thief.tab.addInitScript(joinLate)
   const reader = await newVisitor(t, server)
   const link = await beginLive(publisher, 'Score', '1 : 0')
   await reader.goTo(link)
@@ -138,4 +140,14 @@ function useKey(jwk) {
     }
   }
   Date.now = () => 1_800_000_000_000
+}
+
+/** Runs in a tab: its network is slow when it joins a page, so that its entry is made first. */
+function joinLate() {
+  const send = WebSocket.prototype.send
+  WebSocket.prototype.send = function (data) {
+    const isJoin = typeof data === 'string' && data.includes('"page:') && data.includes('phx_join')
+    if (isJoin) setTimeout(() => send.call(this, data), 3000)
+    else send.call(this, data)
+  }
 }
