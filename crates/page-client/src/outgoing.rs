@@ -69,6 +69,12 @@ struct Sending {
     left: usize,
 }
 
+impl Sending {
+    fn is_short(&self) -> bool {
+        self.message.bytes.len() <= SHORT_BYTES_MAX
+    }
+}
+
 impl Outgoing {
     /// `frame_bytes_max` is the largest relayed frame, with its header.
     pub(crate) fn new(frame_bytes_max: usize) -> Self {
@@ -116,14 +122,17 @@ impl Outgoing {
         }
         self.retry_at = None;
         let is_held = self.held_until.is_some();
-        let unsent = self.messages.iter_mut().filter(|sending| {
-            let waits = is_held && sending.message.bytes.len() > SHORT_BYTES_MAX;
+        let first_short = self.messages.iter().position(Sending::is_short);
+        let unsent = self.messages.iter_mut().enumerate().filter(|(at, sending)| {
             // A message that has begun stays on the relay.
+            let waits = if sending.is_short() { first_short != Some(*at) } else { is_held };
             sending.ranges.front().is_some_and(|(from, _)| !waits || *from > 0)
         });
         // Long messages keep their order, so that none is delayed for ever by slightly shorter
-        // ones.
-        let sending = unsent.min_by_key(|sending| sending.message.bytes.len() > SHORT_BYTES_MAX)?;
+        // ones. A short message waits until the server has relayed the short one before it: if the
+        // server refused a `cancel` and relayed the `want-have` after it, the late `cancel` would
+        // remove that want-have, and nobody would send it again.
+        let (_, sending) = unsent.min_by_key(|(_, sending)| !sending.is_short())?;
         let (from, end) = sending.ranges.pop_front()?;
         let to = end.min(from + self.segment_bytes_max);
         if to < end {
@@ -252,6 +261,18 @@ mod tests {
         outgoing.push(message(1, 3));
         outgoing.handle_relayed(sent[0].0);
         assert_eq!(send_all(&mut outgoing, at(0))[0].1.total, 3);
+    }
+
+    #[test]
+    fn a_short_message_waits_until_the_one_before_it_is_relayed() {
+        let mut outgoing = outgoing(&[5, 3]);
+        let sent = send_all(&mut outgoing, at(0));
+        assert_eq!(sent.len(), 1);
+        outgoing.handle_error(at(0), sent[0].0, &BUSY).unwrap();
+        let again = send_all(&mut outgoing, at(50));
+        assert_eq!((again.len(), again[0].1.message), (1, 0), "the first is repeated first");
+        outgoing.handle_relayed(again[0].0);
+        assert_eq!(send_all(&mut outgoing, at(50))[0].1.message, 1);
     }
 
     #[test]

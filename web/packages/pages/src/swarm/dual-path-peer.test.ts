@@ -97,9 +97,9 @@ describe('a peer with two paths', () => {
     peer.useRelay()
     expect(relayed.map(({ message, length }) => [message, length])).toEqual([[0, 5]])
     void peer.send(bytes(6))
-    expect(relayed.at(-1)).toMatchObject({ message: 1, length: 6 })
     relayed[0]?.answer(ok)
     await sending
+    expect(relayed.at(-1)).toMatchObject({ message: 1, length: 6 })
     expect(peer.path).toBe('relay')
   })
 

@@ -86,6 +86,17 @@ describe('a relayed message', () => {
     expect(sent().at(-1)).toEqual([1, 0])
   })
 
+  it('waits until the one before it is accepted if both are short', async () => {
+    void send(new Uint8Array(5))
+    void send(new Uint8Array(3))
+    expect(sent()).toEqual([[0, 0]])
+    await answer(refused('peer busy', { retry_after_ms: 50 }))
+    clock.pass(50)
+    expect(sent()).toEqual([[0, 0]])
+    await answer(ok)
+    expect(sent()).toEqual([[1, 0]])
+  })
+
   it('is not overtaken by another long message', async () => {
     const lengths = [20_003, 20_002, 20_001]
     for (const length of lengths) void send(new Uint8Array(length))

@@ -4,7 +4,7 @@ import type { PeerId } from '../bitswap/index.ts'
 import type { Clock, Millis } from './clock.ts'
 import { PeerLost } from './peer.ts'
 import type { UnacknowledgedMessage } from './message-path.ts'
-import { encodeRelayFrame, nextToSend, RELAY_OVERHEAD_BYTES } from './segment.ts'
+import { encodeRelayFrame, isShort, nextToSend, RELAY_OVERHEAD_BYTES } from './segment.ts'
 
 /** Frames to one peer that the server has not answered yet. */
 const WINDOW = 4
@@ -82,7 +82,7 @@ export class RelayPeer {
     // One frame is enough to find out whether the peer is still busy.
     const window = this.#busySince === null ? WINDOW : 1
     while (this.#unanswered < window && this.#stopWaiting === null && this.#lost === null) {
-      const next = nextToSend(this.#outgoing.filter(({ ranges }) => ranges.length > 0))
+      const next = nextToSend(this.#sendable())
       const range = next?.ranges[0]
       if (next === null || range === undefined) return
       const [from, to] = range
@@ -91,6 +91,16 @@ export class RelayPeer {
       else range[0] = end
       void this.#sendPart(next, from, end)
     }
+  }
+
+  /**
+   * The messages of which a part can be sent now. A short message waits until the server has accepted the short one before it.
+   * Otherwise the server could refuse the first and accept the second: a `cancel` that arrives after the `want-have` that
+   * follows it would remove that want-have, and nobody would send it again.
+   */
+  #sendable(): Outgoing[] {
+    const first = this.#outgoing.find(({ message }) => isShort(message))
+    return this.#outgoing.filter((each) => each.ranges.length > 0 && (each === first || !isShort(each.message)))
   }
 
   async #sendPart(outgoing: Outgoing, from: number, to: number): Promise<void> {
