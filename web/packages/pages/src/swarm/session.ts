@@ -260,8 +260,8 @@ export class Session implements PageSession {
   }
 }
 
-/** A smaller page is not super-seeded: every viewer gets all of it at once. */
-const SUPER_SEEDING_BYTES_MIN = 8 << 20
+/** A smaller page is not super-seeded: it has so few blocks that its viewers have little to exchange. */
+const SUPER_SEEDING_BYTES_MIN = 3 << 20
 
 /** A page of this size is worth the time that a direct connection takes to come up. */
 const DIRECT_FIRST_BYTES_MIN = 8 << 20
