@@ -26,7 +26,7 @@ each with its default. The same keys work as environment variables
 (`--set limits.frame_bytes_max=65536`). Variables override the file, and the command line overrides both.
 An unknown key is an error.
 
-`GET /limits` shows the limits that have a unit here. *Fixed* is a bound that no setting changes.
+`GET /limits` shows the limits that have a unit here, to pages of every origin. *Fixed* is a bound that no setting changes.
 ";
 
 /// The default of a setting, as TOML. `None`: the row is fixed, or it is a section itself.
