@@ -30,12 +30,13 @@ export class TrafficMeter {
         if (event === 'relay') this.#countRelayed(payload)
         return joined.push(event, payload)
       }
-      return { isJoined: joined.isJoined, push, leave: joined.leave }
+      return { isJoined: () => joined.isJoined(), push, leave: () => joined.leave() }
     }
     return {
       join,
-      close: inner.close,
-      subscribe: inner.subscribe,
+      close: () => inner.close(),
+      verify: () => inner.verify(),
+      subscribe: (...args) => inner.subscribe(...args),
       get state() {
         return inner.state
       },
