@@ -32,7 +32,17 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
-    for (const entry of live.entries) await page.append(entry)
+    try {
+      for (const entry of live.entries) {
+        signal.throwIfAborted()
+        await page.append(entry)
+      }
+      signal.throwIfAborted()
+    } catch (error) {
+      // Nobody has its link, and its editor is shown again.
+      page.close()
+      throw error
+    }
     return { page, key: null }
   }
   if (sealed === undefined) return { page: new ReadablePage(serve(await publish(files, publishing)), null, 'public'), key: null }
