@@ -1,5 +1,5 @@
 import type { LiveSource } from '@watchfire/pages/live'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { withLineBreaks } from '../files/line-breaks.ts'
 import { live as text } from '../messages/live.ts'
 import type { PageFile, PageSession } from '../ui/site.ts'
@@ -14,12 +14,6 @@ export function AppendForm({ session }: { session: PageSession }) {
   const [isAdding, setAdding] = useState(false)
   const [problem, setProblem] = useState<string | null>(null)
   const box = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => {
-    // The key of the page would be lost.
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault()
-    addEventListener('beforeunload', warn)
-    return () => removeEventListener('beforeunload', warn)
-  }, [])
 
   const append = async (entries: readonly LiveSource[]): Promise<boolean> => {
     const swarm = session.swarm.peek()

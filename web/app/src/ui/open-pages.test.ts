@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals'
 import { describe, expect, it } from 'vitest'
+import type { LiveFeed } from '@watchfire/pages/swarm'
 import { OpenPages, wouldEnd } from './open-pages.ts'
 import type { Counts } from './sentences.ts'
 import type { PageSession, PageState, Site } from './site.ts'
@@ -91,6 +92,20 @@ describe('closing a tab', () => {
     const among = world(HELD, { watching: 2, holders: 2, partial: 0 })
     among.openPages.keep(among.page('a'), null)
     expect(wouldEnd(among.openPages.list.value)).toBe(false)
+  })
+
+  it('loses the key of a live page, even if others have all of the page', () => {
+    const feed = { title: '', timeMs: 0, entries: [], isComplete: true, isOurs: true, splitAt: null, invalidAt: null }
+    const asks = (changed: Partial<LiveFeed>) => {
+      const content = { kind: 'live', feed: { ...feed, ...changed }, files: [] } as const
+      const { openPages, page } = world({ kind: 'held', content }, { watching: 2, holders: 2, partial: 0 })
+      openPages.keep(page('a'), null)
+      return wouldEnd(openPages.list.value)
+    }
+    expect(asks({})).toBe(true)
+    expect(asks({ isOurs: false })).toBe(false)
+    // Nobody can add to it any more.
+    expect(asks({ splitAt: 3 })).toBe(false)
   })
 
   it('loses nothing of a visited page', () => {

@@ -81,7 +81,14 @@ export function isLastHolder({ session }: OpenPage): boolean {
   return isWhole(session) && (counts === null || counts.holders <= 1)
 }
 
-/** Whether closing the tab would lose a page that was created here or that its reader chose to keep. */
+/** Whether closing the tab would lose a page that was created here or that its reader chose to keep, or the key of a live page. */
 export function wouldEnd(pages: readonly OpenPage[]): boolean {
-  return pages.some((page) => (page.isOwn || page.keepChoice.value === true) && isLastHolder(page))
+  return pages.some((page) => canAppend(page) || ((page.isOwn || page.keepChoice.value === true) && isLastHolder(page)))
+}
+
+/** Whether this tab has the key of a live page that has not forked. Nobody else can add to it. */
+function canAppend({ session }: OpenPage): boolean {
+  const state = session.state.value
+  const content = 'content' in state ? state.content : undefined
+  return content?.kind === 'live' && content.feed.isOurs && content.feed.splitAt === null
 }
