@@ -34,7 +34,8 @@ export function AppendForm({ session }: { session: PageSession }) {
     if (words.trim() === '') return box.current?.focus()
     // Lines of Markdown stay lines.
     const entry = format === 'markdown' ? textEntry(withLineBreaks(words), NOTE_NAME) : textEntry(words, null)
-    if (await append([entry])) setWords('')
+    // The beginning of the next entry may be behind it already.
+    if (await append([entry])) setWords((now) => (now.startsWith(words) ? now.slice(words.length) : now))
     box.current?.focus()
   }
   const addFiles = (files: readonly PageFile[]) => void append(fileEntries(files))

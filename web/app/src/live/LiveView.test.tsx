@@ -1,0 +1,36 @@
+// @vitest-environment happy-dom
+import { signal } from '@preact/signals'
+import type { LiveFeed } from '@watchfire/pages/swarm'
+import { render } from 'preact'
+import { act } from 'preact/test-utils'
+import { describe, expect, it, vi } from 'vitest'
+import type { PageSession } from '../ui/site.ts'
+import { LiveView } from './LiveView.tsx'
+
+const FEED: LiveFeed = { title: 'Log', timeMs: 0, entries: [], isComplete: true, isOurs: false, splitAt: null, invalidAt: null }
+
+async function shown(feed: Partial<LiveFeed>, append: () => Promise<void> = () => Promise.reject(new Error('not ours'))) {
+  const place = document.createElement('div')
+  const session = { swarm: signal({ append }) } as unknown as PageSession
+  const content = { kind: 'live', feed: { ...FEED, ...feed }, files: [] } as const
+  await act(() => render(<LiveView content={content} session={session} />, place))
+  return place
+}
+
+describe('a live page', () => {
+  it('keeps what its publisher types while an entry is added', async () => {
+    let added = () => {}
+    const place = await shown({ isOurs: true }, () => new Promise((resolve) => (added = resolve)))
+    const box = place.querySelector('textarea') as HTMLTextAreaElement
+    const type = (text: string) =>
+      act(() => {
+        box.value = text
+        box.dispatchEvent(new Event('input', { bubbles: true }))
+      })
+    await type('Fog')
+    await act(() => void place.querySelector('form')?.dispatchEvent(new Event('submit', { bubbles: true, cancelable: true })))
+    await type('FogA boat')
+    added()
+    await vi.waitFor(() => expect(box.value).toBe('A boat'))
+  })
+})
