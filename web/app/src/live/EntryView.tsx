@@ -2,6 +2,7 @@ import type { LiveEntry } from '@watchfire/pages/live'
 import { useMemo, useState } from 'preact/hooks'
 import { language, sizeText } from '../messages/index.ts'
 import { live as text } from '../messages/live.ts'
+import { shownName } from '../names/index.ts'
 import { FileContent, indexOf } from '../render/index.ts'
 import { SaveLink } from '../save/SaveLink.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
@@ -42,7 +43,7 @@ function FileName({ name, file }: { name: string; file: DirectoryFile | null }) 
   return (
     <>
       <span class="name" dir="auto" translate={false}>
-        {name}
+        {shownName(name)}
       </span>
       {file !== null && (
         <>
@@ -81,7 +82,7 @@ function FileInFolder({ file, beside }: { file: DirectoryFile; beside: readonly 
       <details onToggle={({ currentTarget: { open } }) => setOpen(open)}>
         <summary>
           <span dir="auto" translate={false}>
-            {file.path}
+            {shownName(file.path)}
           </span>{' '}
           <small>{sizeText(file.size)}</small>
         </summary>

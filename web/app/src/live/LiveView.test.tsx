@@ -18,6 +18,14 @@ async function shown(feed: Partial<LiveFeed>, append: () => Promise<void> = () =
 }
 
 describe('a live page', () => {
+  it('shows the hidden characters of its title and names, so that two names do not look alike', async () => {
+    const name = 'hills\u202egpj.exe'
+    const entries = [{ number: 1, timeMs: 0, form: 'file', name, path: `1/${name}` }] as const
+    const { textContent } = await shown({ title: 'Log\u200b', entries })
+    expect(textContent).toContain('Log\ufffd')
+    expect(textContent).toContain('hills\ufffdgpj.exe')
+  })
+
   it('keeps what its publisher types while an entry is added', async () => {
     let added = () => {}
     const place = await shown({ isOurs: true }, () => new Promise((resolve) => (added = resolve)))

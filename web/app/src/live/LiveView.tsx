@@ -1,6 +1,7 @@
 import '../style/live.css'
 import { useMemo, useState } from 'preact/hooks'
 import { live as text } from '../messages/live.ts'
+import { shownName } from '../names/index.ts'
 import type { DirectoryFile, PageContent, PageSession } from '../ui/site.ts'
 import { AppendForm } from './AppendForm.tsx'
 import { EntryView } from './EntryView.tsx'
@@ -25,7 +26,7 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
     <section class="live">
       <header>
         <h1 dir="auto" translate={title === ''}>
-          {title || text('nameless')}
+          {shownName(title) || text('nameless')}
         </h1>
         <p class="small" role="status">
           {isOver ? text('ended', { count }) : text('status', { count })}

@@ -14,7 +14,7 @@ import { pageAddress } from '../ui/route.ts'
 import type { PageState, PageWarning } from '../ui/site.ts'
 import { percentOf } from '../messages/index.ts'
 import { page as text, refusalOf } from '../messages/page.ts'
-import { shownName } from '../names/index.ts'
+import { plainName, shownName } from '../names/index.ts'
 import { linkedName } from '../names/linked.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { tabTitle } from '../ui/title.ts'
@@ -52,7 +52,8 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const key = session.key.value
   // Its files are known long before all of them are here. Each view shows as much of its file as has arrived.
   const content = 'content' in state ? (state.content ?? null) : null
-  const filename = linked ?? page.filename ?? session.name.value ?? (content?.kind === 'live' ? content.feed.title || null : null)
+  const liveTitle = content?.kind === 'live' ? plainName(content.feed.title) || null : null
+  const filename = linked ?? page.filename ?? session.name.value ?? liveTitle
   const warning = session.warning.value
   const isRejected = warning?.kind === 'rejected'
   const availability = availabilityOf(state, { own: session.have.value, holders: counts?.holders ?? null, isRejected })
