@@ -1,4 +1,5 @@
 import type { LiveSource } from '@watchfire/pages/live'
+import { cutName } from '../names/cut.ts'
 import type { PageFile } from '../ui/site.ts'
 
 /** The name of an entry that was written as Markdown. Its text is the entry, so the name is not shown. */
@@ -39,10 +40,5 @@ const NAME_BYTES_MAX = 255
 
 /** A name that is short enough for an entry. The extension stays. */
 export function nameOf(name: string): string {
-  const bytes = (text: string) => new TextEncoder().encode(text).length
-  if (bytes(name) <= NAME_BYTES_MAX) return name
-  const extension = /\.[^.]{1,16}$/.exec(name)?.[0] ?? ''
-  const letters = [...name.slice(0, name.length - extension.length)]
-  while (bytes(letters.join('') + extension) > NAME_BYTES_MAX) letters.pop()
-  return letters.join('') + extension
+  return cutName(name, NAME_BYTES_MAX)
 }
