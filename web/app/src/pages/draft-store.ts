@@ -29,7 +29,7 @@ export function firstDraft(): { draft: Draft; hadFiles: boolean } {
 export function keepDraft(draft: Draft): boolean {
   try {
     sessionStorage.removeItem(KEY)
-    if (isEmpty(draft)) return true
+    if (isEmpty(draft) && draft.liveTitle === null) return true
     const { writing, text, isPrivate, liveTitle, files } = draft
     if (text.length > TEXT_LENGTH_MAX) return false
     sessionStorage.setItem(KEY, JSON.stringify({ writing, text, isPrivate, liveTitle, ...(files.length > 0 && { files: [] }) }))
