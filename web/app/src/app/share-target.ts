@@ -1,6 +1,6 @@
 /**
  * Registers the service worker of the app once it is installed, because the share sheet of a phone sends content to it. A page in
- * a browser tab registers it only when it plays or saves a file.
+ * a browser tab registers it only when it plays or saves a file, or is to show a notification.
  */
 export function registerShareTarget(): void {
   if (matchMedia('(display-mode: standalone)').matches) void register()
