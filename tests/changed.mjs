@@ -30,7 +30,7 @@ const SUITES = {
   mirror: ['test-mirror'],
   operator: ['test-observe', 'test-profiles'],
   p2p: ['interop-kubo', 'interop-command-line', 'test-mirror'],
-  'page-client': ['interop-command-line'],
+  'page-client': ['interop-browser', 'interop-command-line', 'test-live'],
   pages: ['interop-browser', 'interop-kubo', 'test-processes', 'test-proxies'],
   server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
   settings: ['interop-command-line'],
@@ -40,6 +40,9 @@ const SUITES = {
   tracker: ['interop-browser', 'test-processes'],
   wire: ['test-networks'],
 }
+
+/** The make targets that try the web client. */
+const WEB_SUITES = ['interop-browser', 'test-early', 'test-walks', 'test-live', 'test-tab', 'test-embed']
 
 /** The make target of a folder of tests/interop; the others have a target of their own name. */
 const SUITE_OF_FOLDER = {
@@ -137,10 +140,13 @@ function suitesOf(files) {
   const found = files.flatMap((file) => {
     const [top, second, third, fourth] = file.split('/')
     if (top === 'crates') return SUITES[second] ?? []
-    if (top === 'web') return ['interop-browser', 'test-early', 'test-live', 'test-embed']
+    if (top === 'web') return WEB_SUITES
+    // The web client uses this part of the npm client.
+    if (file.startsWith('clients/javascript/src/connection/')) return ['interop-client', ...WEB_SUITES]
     if (top === 'clients') return ['interop-client']
     if (top !== 'tests' || second !== 'interop') return []
-    const folder = ['early', 'live', 'walks'].includes(fourth) ? `${third}/${fourth}` : third
+    const inner = `${third}/${fourth}`
+    const folder = inner in SUITE_OF_FOLDER ? inner : third
     return isFolder(`tests/interop/${folder}`) && folder !== 'lib'
       ? [SUITE_OF_FOLDER[folder] ?? (IN_CI.includes(folder) ? `interop-${folder}` : `test-${folder}`)]
       : []
