@@ -45,7 +45,7 @@ element.status === 'done'
 openPage(publication.root, { limits })
 `
 
-/** The errors of the compiler. Types of the packages are checked too. */
+/** The output of the compiler if it fails, or nothing. Types of the packages are checked too. */
 export function typeErrors(moduleResolution) {
   const project = newFolder()
   for (const [name, source] of Object.entries(PACKAGES))
@@ -56,7 +56,8 @@ export function typeErrors(moduleResolution) {
   const lib = 'es2024,dom,dom.iterable,dom.asynciterable'
   const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--target', 'es2023', '--lib', lib]
   const options = [...flags, '--types', '', '--module', module, '--moduleResolution', moduleResolution, 'program.ts']
-  return spawnSync(process.execPath, [TSC, ...options], { cwd: project, encoding: 'utf8' }).stdout
+  const { status, stdout, stderr } = spawnSync(process.execPath, [TSC, ...options], { cwd: project, encoding: 'utf8' })
+  return status === 0 ? '' : `${stdout}${stderr}` || `the compiler ended with ${status}`
 }
 
 /** Copies the files of a package that would be published. */
