@@ -2,12 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { test } from 'node:test'
 
 import { Command } from '../../lib/command-line.mjs'
+import { newFolder } from '../../lib/folders.mjs'
 import { file, picture } from '../fixtures.mjs'
 import { addressOf, newVisitor, newVisitors, startServer, WAIT_MS } from '../page-driver.mjs'
 
@@ -41,10 +39,8 @@ async function wordsOf(person, count) {
   return words.map((each) => each.trim())
 }
 
-const folder = () => mkdtempSync(path.join(tmpdir(), 'live-'))
-
 /** `watchfire get --follow` of a link. */
-const follow = (t, link) => new Command(t, folder(), 'get', ['--follow', link])
+const follow = (t, link) => new Command(t, newFolder(), 'get', ['--follow', link])
 
 test('a live page grows in the tabs of its readers and in a terminal, and late readers have all of it', async (t) => {
   const server = await startServer(t)
@@ -87,7 +83,7 @@ test('a live page grows in the tabs of its readers and in a terminal, and late r
 
 test('a browser shows the live page of a terminal', async (t) => {
   const server = await startServer(t)
-  const share = new Command(t, folder(), 'share', ['--live', '--title', 'Server log', '--to', addressOf(server)], {}, 'pipe')
+  const share = new Command(t, newFolder(), 'share', ['--live', '--title', 'Server log', '--to', addressOf(server)], {}, 'pipe')
   const { page } = await share.event('live')
   share.write('begun\n')
   const [reader] = await newVisitors(t, server, 1)
