@@ -2,11 +2,10 @@
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import axe from 'axe-core'
 
+import { checkAccessibility, describeResult } from '../lib/accessibility.mjs'
 import { visitViews } from './views.mjs'
 
-const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 const CONTROLS = new Set([
   'button',
   'link',
@@ -31,14 +30,11 @@ for (const [name, options] of [
   test(`no view breaks an accessibility rule or has a control without a name ${name}`, async (t) => {
     const broken = []
     await visitViews(t, options, async ({ tab }, where) => {
-      await tab.evaluate(axe.source)
-      const values = { type: 'tag', values: TAGS }
-      const { violations, passes, incomplete } = await tab.evaluate((runOnly) => window.axe.run(document, { runOnly }), values)
+      const { violations, passes, incomplete } = await checkAccessibility(tab)
       assert(passes.length > 10, `only ${passes.length} rules apply to ${where}`)
       // A contrast that axe cannot compute would hide a faint text.
       const undecided = incomplete.filter(({ id }) => id === 'color-contrast')
-      for (const { id, nodes } of [...violations, ...undecided])
-        broken.push(`${where}: ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)
+      broken.push(...[...violations, ...undecided].map((each) => `${where}: ${describeResult(each)}`))
       broken.push(...(await namelessOf(tab)).map((what) => `${where}: ${what}`))
     })
     assert.deepEqual(broken, [])

@@ -2,16 +2,15 @@
 
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import axe from 'axe-core'
 
 import { startServer } from '../browser/page-driver.mjs'
+import { checkAccessibility, describeResult } from '../lib/accessibility.mjs'
 import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { ROOMS } from '../lib/server.mjs'
 import { connect, freshTopic, variantsWhere } from '../lib/test-client.mjs'
 
 const TABS = ['Home', 'Live', 'Connections', 'Topics', 'Pages and blocks', 'Cluster', 'Runtime', 'Events']
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 const TOKEN = 'a token of the operator, long enough'.replaceAll(' ', '-')
 const NARROW = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }
 
@@ -229,10 +228,9 @@ for (const [name, options] of [
     const { tab, pageErrors } = await open(t, await server.admin('/'), options)
     const broken = []
     const check = async (where) => {
-      await tab.evaluate(axe.source)
-      const { violations, passes } = await tab.evaluate((values) => window.axe.run(document, { runOnly: { type: 'tag', values } }), RULES)
+      const { violations, passes } = await checkAccessibility(tab)
       assert(passes.length > 10, `only ${passes.length} rules apply to ${where}`)
-      for (const { id, nodes } of violations) broken.push(`${where}: ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)
+      broken.push(...violations.map((each) => `${where}: ${describeResult(each)}`))
       const overflow = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)
       if (overflow > 0) broken.push(`${where}: ${overflow} pixels wider than the window`)
     }

@@ -1,9 +1,8 @@
 // Records a walk through the app: each step with what a person did, and what they were told or what had the focus.
 
 import assert from 'node:assert/strict'
-import axe from 'axe-core'
 
-const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+import { checkAccessibility, describeResult } from '../../lib/accessibility.mjs'
 
 /** Notes the texts that live regions announce. Of the texts of one region, the last counts. */
 export function noteAnnouncements(context) {
@@ -39,10 +38,8 @@ export class Walk {
 
   /** Asserts that axe finds nothing on the page. */
   async check({ tab }, where) {
-    await tab.evaluate(axe.source)
-    const { violations } = await tab.evaluate((values) => window.axe.run(document, { runOnly: { type: 'tag', values } }), TAGS)
-    const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)
-    assert.deepEqual(found, [], `axe finds nothing on ${where}`)
+    const { violations } = await checkAccessibility(tab)
+    assert.deepEqual(violations.map(describeResult), [], `axe finds nothing on ${where}`)
   }
 
   toString() {
