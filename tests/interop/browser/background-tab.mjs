@@ -46,6 +46,11 @@ export class BackgroundTab {
     return result.value
   }
 
+  /** Clicks the button with this text. */
+  press(words) {
+    return this.evaluate(`[...document.querySelectorAll('button')].find((each) => each.textContent === ${JSON.stringify(words)}).click()`)
+  }
+
   /** Waits until the page shows this text; returns all of its text. */
   waitForText(words) {
     return waitUntil(

@@ -130,7 +130,7 @@ test('nobody has the page: it says what to do, and a notification says when it i
   await (await browser.newBrowserCDPSession()).send('Browser.grantPermissions', { permissions: ['notifications'] })
   const hidden = await BackgroundTab.open(t, browser, link)
   await hidden.waitForText('The person who sent you the link can do that')
-  await hidden.evaluate("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Tell me when it is back').click()")
+  await hidden.press('Tell me when it is back')
   await hidden.waitForText('You will get a notification')
   await hidden.hide()
   await writer.sharePage({ text: 'Back again.' })

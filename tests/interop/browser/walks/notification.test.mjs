@@ -28,7 +28,7 @@ test('a click on the notification that a page is back brings its hidden tab to t
   await session.send('Browser.grantPermissions', { permissions: ['notifications'] })
   const tab = await BackgroundTab.open(t, browser, link)
   await tab.waitForText('Tell me when it is back')
-  await tab.evaluate("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Tell me when it is back').click()")
+  await tab.press('Tell me when it is back')
   await tab.waitForText('You will get a notification')
   await tab.hide()
   await writer.sharePage({ text: 'Back again.' })
