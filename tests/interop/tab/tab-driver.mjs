@@ -5,16 +5,17 @@ import path from 'node:path'
 
 import { drop } from '../browser/dropped-files.mjs'
 import { PageDriver } from '../browser/page-driver.mjs'
-import { BY_RELAY_ONLY, DIRECT_ON_LOOPBACK, launchWithProfile } from '../lib/chromium.mjs'
+import { DIRECT_ON_LOOPBACK, launchWithProfile } from '../lib/chromium.mjs'
 import { newFolder } from '../lib/folders.mjs'
 
 /** Longest wait for one step, on a machine that may be very busy. */
 export const STEP_MS = 180_000
 const HEAP_SAMPLE_MS = 100
+
 /** Opens a tab that saves downloads without a file picker. `flags` are added to those of the browser. */
-export async function openTab(server, { flags = [], isDirect = true } = {}) {
-  const context = await launchWithProfile(path.join(newFolder(), 'profile'), [...(isDirect ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY), ...flags])
-  const person = await PageDriver.inContext(server, context, { direct: isDirect })
+export async function openTab(server, { flags = [] } = {}) {
+  const context = await launchWithProfile(path.join(newFolder(), 'profile'), [...DIRECT_ON_LOOPBACK, ...flags])
+  const person = await PageDriver.inContext(server, context, { direct: true })
   context.setDefaultTimeout(STEP_MS)
   await person.tab.addInitScript(() => {
     delete globalThis.showSaveFilePicker
@@ -26,7 +27,7 @@ export async function openTab(server, { flags = [], isDirect = true } = {}) {
 }
 
 /** A tab, and the devtools that look into it. */
-export class MeasuredTab {
+class MeasuredTab {
   person
   context
   devtools
@@ -129,7 +130,7 @@ function tasksOfPage(events) {
 const sum = (numbers) => numbers.reduce((total, each) => total + each, 0)
 
 /** The functions in which a profile spends most of its time, one a line. */
-export function heaviest({ nodes, samples, timeDeltas }) {
+function heaviest({ nodes, samples, timeDeltas }) {
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const ms = new Map()
   samples.forEach((id, i) => {
