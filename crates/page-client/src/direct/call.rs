@@ -17,8 +17,6 @@ use super::signal::{HangUpReason, IceCandidate, Signal};
 use super::{Datagram, Output};
 use crate::segment::UnsentMessage;
 
-/// Less buffered bytes than this wake the sender.
-const BUFFERED_BYTES_LOW: usize = 256 << 10;
 /// The largest frame that is accepted.
 const RECEIVED_BYTES_MAX: u32 = 64 << 10;
 /// How long a connection may take to come up, or to come back after a break.
@@ -299,12 +297,7 @@ impl Call {
                     tracing::debug!(peer = %self.peer, "lost a direct connection for now");
                 }
             }
-            Event::ChannelOpen(id, _) => {
-                if let Some(mut channel) = self.rtc.channel(id) {
-                    channel.set_buffered_amount_low_threshold(BUFFERED_BYTES_LOW);
-                    self.channel = Some(id);
-                }
-            }
+            Event::ChannelOpen(id, _) if self.rtc.channel(id).is_some() => self.channel = Some(id),
             Event::ChannelData(data) if Some(data.id) == self.channel => {
                 (self.alive_at, self.moved_at) = (now, now);
                 self.is_silent = false;
