@@ -1,9 +1,9 @@
 //! The bytes that one direct connection may buffer and have in flight.
 //!
-//! SCTP doubles its congestion window with each round trip until something is lost, and sends all at once that the
-//! window allows. When the receiver is busy for a moment, its operating system drops what does not fit into the buffer
-//! of the socket. SCTP notices the loss of the end of a burst only after a second. So this window grows slowly, and
-//! after such a pause it is smaller and grows even more slowly.
+//! SCTP doubles its congestion window with each round trip until something is lost, and sends everything that the
+//! window allows in one burst. When the receiver is busy for a moment, its operating system drops the datagrams that do
+//! not fit into the buffer of the socket. SCTP notices the loss of the end of a burst only after a second. So this
+//! window grows slowly, and after such a pause it is smaller and grows even more slowly.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const MIN_BYTES: usize = 32 << 10;
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// The window grows by this part of what was acknowledged: by an eighth in each round trip.
 const GROWTH_PART: f64 = 8.0;
-/// Nothing was acknowledged for this time, so the end of a burst is lost. SCTP repeats it after a second. No path has a
-/// round trip that is so long.
+/// When nothing was acknowledged for this time, the end of a burst is lost. SCTP repeats it after a second. No path has
+/// such a long round trip.
 const PAUSE_MIN: Duration = Duration::from_millis(900);
 /// After a pause, the window doubles in about this time.
 const DOUBLING_TIME: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ const OPACITY: f64 = 0.25;
 pub struct Cell {
     /// Lines, from top to bottom.
     pub lines: Vec<String>,
-    /// The background. `None`: none.
+    /// The background. `None`: the colour of grid lines.
     pub colour: Option<Colour>,
 }
 

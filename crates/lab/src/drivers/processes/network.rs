@@ -119,7 +119,7 @@ impl Site {
         self.groups.iter().fold(setting.to_owned(), put)
     }
 
-    /// The address of the node in its own words: IPv4 if it has any.
+    /// The address that the node itself uses: IPv4 if it has one.
     pub fn own_address(&self) -> IpAddr {
         match self.v6 {
             Some(v6) if self.address.is_unspecified() => v6.into(),
@@ -127,7 +127,7 @@ impl Site {
         }
     }
 
-    /// The address of a server as this node reaches it. The address names the IPv4 address of the server's node.
+    /// The URL at which this node reaches a server. `address` is the server's URL, with its IPv4 address.
     pub fn url_of(&self, address: &str, server: &Site) -> String {
         match server.v6 {
             Some(v6) if self.address.is_unspecified() => {
