@@ -115,10 +115,12 @@ describe('a peer whose direct connection breaks', () => {
   })
 
   it.each([
-    ['is removed if it sends nothing, although the server says that it is there', false],
-    ['stays if it sends something', true],
-  ])('%s', async (_what, sends) => {
+    ['is removed if it sends nothing, although the server says that it is there', 'tab', false, false],
+    ['stays if it sends something', 'tab', true, true],
+    ['stays if it is a terminal, which may have closed the idle connection', 'node', false, true],
+  ] as const)('%s', async (_what, kind, sends, stays) => {
     await receive(1)
+    peers.add({ peer: PEER, have: 'none', kind })
     isLoading = false
     clock.pass(10_000)
     peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
@@ -129,6 +131,6 @@ describe('a peer whose direct connection breaks', () => {
     expect(peers.roster.get(PEER)).not.toBeNull()
     if (sends) await receive(2)
     clock.pass(60_000)
-    expect(peers.roster.get(PEER) !== null).toBe(sends)
+    expect(peers.roster.get(PEER) !== null).toBe(stays)
   })
 })

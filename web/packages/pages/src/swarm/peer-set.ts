@@ -31,8 +31,8 @@ const CALLS_TO_REQUEST_MAX = 6
 const PROGRESS_INTERVAL: Millis = 100
 
 /**
- * After its direct connection broke, a peer must send something in this time. Its side notices the break a few seconds earlier
- * or later, and then sends an empty message.
+ * After its direct connection broke, a tab must send something in this time. It notices the break a few seconds earlier or
+ * later, and then sends an empty message. A terminal sends none, and it also closes connections that are idle.
  */
 const UNHEARD_MAX: Millis = 5_000
 
@@ -299,7 +299,7 @@ export class PeerSet {
   #checkReachable(member: Member): void {
     const brokeAt = this.#deps.clock.now()
     this.#deps.clock.after(UNHEARD_MAX, () => {
-      const isSilent = member.heardAt <= brokeAt && member.peer.path !== 'direct'
+      const isSilent = member.kind === 'tab' && member.heardAt <= brokeAt && member.peer.path !== 'direct'
       if (isSilent && this.roster.isMember(member)) this.remove(member.peer.id)
     })
     member.peer.send(encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])).catch(() => {
