@@ -113,7 +113,7 @@ function check(frames) {
   const playing = frames.find(({ position }) => position > 0)
   assert(playing, 'the film never plays')
   for (const share of ['arrived', 'sent']) {
-    assert(playing[share] < SHARE_MAX, `cannot show early playback: ${percent(playing[share])} of the film was ${share} when it played`)
+    assert(playing[share] < SHARE_MAX, `the film plays too late: with ${percent(playing[share])} of it ${share}`)
   }
   assert(frames.at(-1).isWhole, 'the film never arrives completely')
 }

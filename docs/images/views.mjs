@@ -142,7 +142,7 @@ try {
   await Promise.all(browsers.map((browser) => browser.close()))
   await server.stop()
 }
-if (tooLarge.length > 0) throw new Error(`more than ${BYTES_MAX} bytes: ${tooLarge.join(', ')}`)
+if (tooLarge.length > 0) throw new Error(`cannot keep ${tooLarge.join(', ')}: more than ${BYTES_MAX} bytes; make the views simpler`)
 
 /** Publishes the page of a view, and takes its pictures one after the other, so that the counts are the same in each. */
 async function takeView(name, { page, at = '/', status = '2 people have this page', ready }) {

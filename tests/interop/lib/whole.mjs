@@ -1,4 +1,4 @@
-// Tests that are long, and of which `make test` has a shorter one nearby.
+// Long tests: `make test` runs a shorter one in place of each.
 
-/** For the option `skip` of such a test. `make test-browser` runs it. */
+/** For the option `skip` of a long test. `make test-browser` runs it. */
 export const skipInShortRun = process.env.BROWSER_WHOLE ? false : 'long; `make test-browser` runs it'
