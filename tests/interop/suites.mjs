@@ -107,7 +107,6 @@ const SUITES = {
   },
   engines: {
     command: ['engines/run.mjs'],
-    env: { BROWSER_WHOLE: '1' },
     slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
   },
   embed: { files: testsIn('embed'), slice: { names: ['HTML is shown', 'an invalid CID'] } },
