@@ -31,11 +31,9 @@ interface Node {
 interface Branch {
   head: Head | null
   nodes: Map<number, Node>
-  /** The CIDs of the nodes. */
-  keys: Set<CidKey>
   /** The number of entries that are here. */
   here: number
-  /** The nodes that became known, and the entries that arrived, since they were taken. */
+  /** The nodes that became known, and the entries that arrived, since `takeNews`. */
   fresh: { nodes: Cid[]; entries: Entry[] }
 }
 
@@ -105,13 +103,8 @@ export class History {
     const { nodes, entries } = this.#branch.fresh
     const others = [...(this.#next?.fresh.nodes ?? []), ...(this.#other === null ? [] : [this.#other])]
     this.#branch.fresh = { nodes: [], entries: [] }
+    if (this.#next !== null) this.#next.fresh.nodes = []
     return { nodes: [...nodes, ...others], entries }
-  }
-
-  /** Whether the CID is that of a known node, here or missing. */
-  isNode({ key }: Cid): boolean {
-    const branches = this.#next === null ? [this.#branch] : [this.#branch, this.#next]
-    return this.#other?.key === key || branches.some(({ keys }) => keys.has(key))
   }
 
   /** The lowest number whose node is invalid, or `null`. The publisher's program has made it. */
@@ -212,9 +205,10 @@ export class History {
     const { last } = this
     insertInto(next, entry, last)
     if (linksOf(entry).every(({ number }) => number !== last)) return
-    for (const [number, node] of next.nodes) know(this.#branch, number, node)
+    for (const [number, node] of next.nodes) this.#branch.nodes.set(number, node)
     this.#branch.head = next.head
     this.#branch.here += next.here
+    this.#branch.fresh.nodes.push(...next.fresh.nodes)
     this.#branch.fresh.entries.push(...next.fresh.entries)
     this.#next = null
     this.#followNewest()
@@ -259,7 +253,7 @@ export class History {
 }
 
 function newBranch(head: Head | null): Branch {
-  return { head, nodes: new Map(), keys: new Set(), here: 0, fresh: { nodes: [], entries: [] } }
+  return { head, nodes: new Map(), here: 0, fresh: { nodes: [], entries: [] } }
 }
 
 function branchOf(head: Head): Branch {
@@ -268,9 +262,8 @@ function branchOf(head: Head): Branch {
   return branch
 }
 
-function know({ nodes, keys, fresh }: Branch, number: number, node: Node): void {
+function know({ nodes, fresh }: Branch, number: number, node: Node): void {
   nodes.set(number, node)
-  keys.add(node.cid.key)
   fresh.nodes.push(node.cid)
 }
 

@@ -140,7 +140,7 @@ export class Download {
   }
 
   #wantedOfLive(): WantedBlock[] {
-    return (this.#live?.takeWanted() ?? []).flatMap((wanted) => this.walk.add(wanted))
+    return (this.#live?.takeWanted(this.store) ?? []).flatMap((wanted) => this.walk.add(wanted))
   }
 
   /** Wants missing blocks, and follows the links of blocks that are here: at most `blocksMax` blocks, the rest later. */

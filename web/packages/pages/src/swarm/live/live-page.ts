@@ -11,7 +11,17 @@ import {
   RAW,
   type WantedBlock,
 } from '../../content/index.ts'
-import { decodeBeginning, ENTRIES_MAX, type Head, History, LiveError, type Offer, type SigningKey, verifyHead } from '../../live/index.ts'
+import {
+  decodeBeginning,
+  ENTRIES_MAX,
+  type Entry,
+  type Head,
+  History,
+  LiveError,
+  type Offer,
+  type SigningKey,
+  verifyHead,
+} from '../../live/index.ts'
 import { livePages } from '../../messages/live.ts'
 import type { LiveFeed, LiveSource } from '../api.ts'
 import { HeadExchange, type HeadExchangeDeps } from './head-exchange.ts'
@@ -36,8 +46,8 @@ export class LivePage {
   readonly #key: SigningKey | null
   #open: OpenPage | null = null
   #heads: HeadExchange | null = null
-  /** The nodes and contents that the download was told to fetch. */
-  readonly #taken = new Set<CidKey>()
+  /** All nodes that the download was told to fetch, also those that the history does not know any more. */
+  readonly #nodes = new Set<CidKey>()
   /** What `feed` returned last; `null` when the history has changed since. */
   #feed: LiveFeed | null = null
   /** Resolves when the last entry is appended. */
@@ -74,31 +84,49 @@ export class LivePage {
     return this.#history.heads
   }
 
-  isNode(cid: Cid): boolean {
-    return this.#history.isNode(cid)
+  /** Whether a block is a node, and not content. */
+  isNode({ key }: Cid): boolean {
+    return this.#nodes.has(key)
   }
 
-  /** The block of a node is here. */
-  insert(cid: Cid, bytes: Bytes): void {
+  /** The block of a node is here. Returns whether the history was waiting for it. */
+  insert(cid: Cid, bytes: Bytes): boolean {
     this.#feed = null
     try {
-      this.#history.insert({ cid, bytes })
+      return this.#history.insert({ cid, bytes })
     } catch (error) {
-      if (!(error instanceof LiveError)) throw error // The history keeps the number of the invalid entry.
+      if (!(error instanceof LiveError)) throw error
+      return true // The history keeps the number of the invalid entry.
+    } finally {
+      this.#heads?.noteEntry()
     }
-    this.#heads?.noteEntry()
   }
 
-  /** The nodes and contents that became known since the last call. */
-  takeWanted(): WantedBlock[] {
-    const { nodes, entries } = this.#history.takeNews()
-    const wanted = [
+  /**
+   * The nodes and contents that became known since the last call, perhaps some of them again. The history gets the nodes that are
+   * in the store already: their blocks arrived while a newer head had replaced theirs.
+   */
+  takeWanted(store: Pick<BlockStore, 'get'>): WantedBlock[] {
+    const nodes: Cid[] = []
+    const entries: Entry[] = []
+    for (let hasMore = true; hasMore; ) {
+      const news = this.#history.takeNews()
+      nodes.push(...news.nodes)
+      entries.push(...news.entries)
+      hasMore = news.nodes.map((cid) => this.#insertFrom(store, cid)).includes(true)
+    }
+    for (const { key } of nodes) this.#nodes.add(key)
+    return [
       ...nodes.map((cid): WantedBlock => ({ cid, size: null, rank: 'inner' })),
       ...entries.map(({ content: cid, contentBytes }): WantedBlock => {
         return cid.codec === RAW ? { cid, size: contentBytes, rank: 'leaf' } : { cid, size: null, rank: 'inner' }
       }),
     ]
-    return wanted.filter(({ cid }) => !this.#taken.has(cid.key) && this.#taken.add(cid.key))
+  }
+
+  #insertFrom(store: Pick<BlockStore, 'get'>, cid: Cid): boolean {
+    const block = store.get(cid)
+    return block instanceof Uint8Array && this.insert(cid, block)
   }
 
   /** Rejects with a `LiveError` if the head is not valid. */
