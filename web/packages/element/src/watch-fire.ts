@@ -1,5 +1,5 @@
-import { ContentError, ReadablePage, type PageState } from '@watchfire/pages'
-import { linkSentence, parseCid, type Cid } from '@watchfire/pages/content'
+import { ReadablePage, type PageState } from '@watchfire/pages'
+import { cidOfLink, type Cid } from '@watchfire/pages/content'
 import { render, type Rendered } from './render.ts'
 import { addressOf, useServer, type Server } from './server.ts'
 import { text } from './messages/element.ts'
@@ -71,7 +71,7 @@ export class WatchFire extends HTMLElement {
     const cid = this.getAttribute('cid')
     if (cid === null) return
     try {
-      this.#open(named(cid.trim()))
+      this.#open(cidOfLink(cid.trim()))
     } catch (reason) {
       this.#become('failed', sentenceOf(reason))
     }
@@ -193,15 +193,6 @@ class ShownPage {
     } finally {
       this.#isRendering = false
     }
-  }
-}
-
-/** Throws an error with a sentence for people if the CID is not valid. */
-function named(cid: string): Cid {
-  try {
-    return parseCid(cid)
-  } catch (reason) {
-    throw reason instanceof ContentError ? new Error(linkSentence(reason.problem), { cause: reason }) : reason
   }
 }
 

@@ -1,4 +1,4 @@
-import { ContentError, linkSentence, parseCid, type Cid } from '../content/index.ts'
+import { cidOfLink } from '../content/index.ts'
 import type { PageDeps, PageSession } from './api.ts'
 import { Session } from './session.ts'
 
@@ -7,13 +7,5 @@ import { Session } from './session.ts'
  * people if `cid` is not valid.
  */
 export function openPage(cid: string, deps: PageDeps): PageSession {
-  return new Session(named(cid), deps)
-}
-
-function named(cid: string): Cid {
-  try {
-    return parseCid(cid)
-  } catch (reason) {
-    throw reason instanceof ContentError ? new Error(linkSentence(reason.problem), { cause: reason }) : reason
-  }
+  return new Session(cidOfLink(cid), deps)
 }
