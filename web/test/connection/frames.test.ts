@@ -84,7 +84,9 @@ describe('a connection', () => {
   it('sends no bytes to a topic whose name is too long for a binary message', async () => {
     const topic = join(`page:${'x'.repeat(300)}`)
     openAll()
+    const timers = vi.getTimerCount()
     await expect(topic.push('relay', Uint8Array.of(1))).rejects.toThrow('its name is too long')
+    expect(vi.getTimerCount()).toBe(timers)
   })
 
   it('gives a topic to its latest join', () => {

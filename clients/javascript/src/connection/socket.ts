@@ -104,9 +104,10 @@ export class Socket {
     if (this.isOpen) this.#transport?.send(encodeFrame(frame))
   }
 
-  /** Sends a message and calls back with its reply, or with `timeout`. */
+  /** Sends a message and calls back with its reply, or with `timeout`. Throws if the message cannot be encoded. */
   request(frame: Frame & { readonly ref: string }, settle: (reply: Reply) => void, timeoutMs = this.#options.timeout): void {
     const { received } = this
+    this.send(frame) // Before the timers, because it may throw.
     const finish = (reply: Reply) => {
       clearTimeout(timer)
       clearTimeout(late)
@@ -118,7 +119,6 @@ export class Socket {
       if (this.received === received) this.#options.onUnanswered()
     }, this.#options.unansweredMs)
     this.#requests.set(frame.ref, finish)
-    this.send(frame)
   }
 
   /** Calls back when the server has answered, or not within a time. `false` without a connection. */
