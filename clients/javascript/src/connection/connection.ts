@@ -19,8 +19,8 @@ export interface Connection {
    */
   subscribe(listener: (state: ConnectionState, wait: number | null) => void): () => void
   /**
-   * Joins a topic. `names` lists the events to receive. Other events are ignored. A topic that is joined already on this connection is
-   * lost for the earlier join.
+   * Joins a topic. `names` lists the events to receive. Other events are ignored. If this connection has joined the topic already, the
+   * earlier join loses it.
    */
   join(topic: string, names: readonly string[], events: TopicEvents): Topic
   /**
@@ -58,9 +58,9 @@ const VERIFY_MS = 4_000
 const UNANSWERED_MS = 2_000
 
 /**
- * Connects to the server's socket at `endPoint`, such as `/socket`, and reconnects when it is lost, also while the page is hidden:
- * visitors of a page that a hidden tab has must not wait until a person looks at that tab again. Until it has been open once, each
- * failed attempt is followed by the question whether the server refuses this page's origin.
+ * Connects to the server's socket at `endPoint`, such as `/socket`. A lost connection is made again, also while the page is hidden: the
+ * visitors of a page in a hidden tab must not wait until a person looks at that tab. Until the connection has been open once, each failed
+ * attempt is followed by the question whether the server refuses this page's origin.
  */
 export function connect(endPoint: string, options: ConnectionOptions = {}): Connection {
   return new SocketConnection(endPoint, options)
@@ -181,8 +181,8 @@ function addressOf(endPoint: string): string {
 
 /**
  * Follows this page until the returned function is called. `onWake`: the connection may have ended without a notice, because the tab
- * runs again or is shown, or the device has a network again or another kind of network. `onHide`: the page is left. `onReturn`: the page is back from the
- * browser's cache.
+ * runs again or is shown, or the device has a network again or another kind of network. `onHide`: the page is left. `onReturn`: the
+ * page is back from the browser's cache.
  */
 function followPage({ onWake, onHide, onReturn }: { onWake: () => void; onHide: () => void; onReturn: () => void }): () => void {
   const page = globalThis.document as Document | undefined

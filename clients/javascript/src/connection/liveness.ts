@@ -10,14 +10,14 @@ export interface LivenessOptions {
 }
 
 /**
- * Soon after a connection was replaced, the next one gets twice the time, up to this many times. On a link that is only slow, it
- * would otherwise be replaced as well.
+ * Soon after a connection was replaced, the next one gets twice the time to answer, at most this multiple of `verifyMs`. On a link that
+ * is only slow, it would otherwise be replaced as well.
  */
 const PATIENCE_MAX = 8
 const PATIENCE_PERIOD_MS = 60_000
 
 /**
- * Finds out whether the connection to the server still exists. Without a notice it ends when a router restarts or gets another
+ * Finds out whether the connection to the server still exists. It ends without a notice when a router restarts or gets another
  * address, and the heartbeats alone show this only after 30 to 60 seconds.
  */
 export class Liveness {

@@ -28,7 +28,7 @@ export interface SocketOptions {
   readonly onFrame: (frame: Frame) => void
 }
 
-/** Silence before a heartbeat, and the longest wait for its reply, in milliseconds. */
+/** The wait before the next heartbeat, and the longest wait for its reply, in milliseconds. */
 const HEARTBEAT_MS = 30_000
 const OPEN = 1
 

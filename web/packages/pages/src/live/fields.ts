@@ -12,7 +12,7 @@ const MAGIC = new TextEncoder().encode('watchfire live 1')
 export const BEGINNING = 0
 export const ENTRY = 1
 
-/** Whether `bytes` begin with magic bytes, whose last character is a version. */
+/** Throws unless `bytes` begin with these magic bytes. Their last character is a version. */
 export function checkMagic(bytes: Bytes, magic: Bytes): void {
   const unversioned = magic.length - 1
   if (bytes.length < magic.length || magic.subarray(0, unversioned).some((byte, i) => byte !== bytes[i])) {

@@ -266,7 +266,7 @@ const SUPER_SEEDING_BYTES_MIN = 3 << 20
 /** A page of this size is worth the time that a direct connection takes to come up. */
 const DIRECT_FIRST_BYTES_MIN = 8 << 20
 
-/** Messages with heads that are kept until the page turns out to be live. Further ones are dropped; their senders send them again. */
+/** Messages with heads that are kept until the page turns out to be live. Further ones are dropped, as in the exchange of heads. */
 const EARLY_HEADS_MAX = 64
 /** Longer than a valid head. */
 const EARLY_HEAD_BYTES_MAX = 256

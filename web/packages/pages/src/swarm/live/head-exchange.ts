@@ -9,7 +9,7 @@ import { RecentSet } from '../recent-set.ts'
 const SEND_INTERVAL: Millis = 100
 /** How often a peer with an older head gets the newest one. */
 const REPLY_INTERVAL: Millis = 1000
-/** Heads that wait to be verified. Further ones are dropped; their senders send them again. */
+/** Heads that wait to be verified. Further ones are dropped. The next head of the page vouches for their entries too. */
 const WAITING_MAX = 64
 /** A peer with more invalid heads is dropped. */
 const INVALID_MAX = 16
