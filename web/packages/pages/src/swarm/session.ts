@@ -195,7 +195,7 @@ export class Session implements PageSession {
 
   async append(entry: LiveSource): Promise<void> {
     const live = await this.#content.begun
-    if (!live) throw new Error('this page is not live')
+    if (!live) throw new Error('cannot append an entry: this page is not live')
     await live.append(entry)
     this.#notify()
   }

@@ -162,7 +162,7 @@ export class LivePage {
   }
 
   async #append(entry: LiveSource): Promise<void> {
-    if (this.#key === null || this.#open === null) throw new Error('only the tab that began a live page can append to it')
+    if (this.#key === null || this.#open === null) throw new Error('cannot append an entry: only the tab that began this page can')
     const { store, bytesMax, onChange } = this.#open
     if (this.isSplit) throw new Error(livePages('split'))
     if (this.#history.last >= ENTRIES_MAX) throw new Error(livePages('full'))
