@@ -110,6 +110,19 @@ describe('the format of live pages', () => {
       vi.unstubAllGlobals()
     }
   })
+
+  test('a signature is not called invalid when the code that verifies it does not load', async () => {
+    const bytes = new Uint8Array([1, 2, 3])
+    const key = await newSigningKey()
+    const signature = await key.sign(bytes)
+    vi.resetModules()
+    vi.stubGlobal('crypto', { getRandomValues: (of: Bytes) => of })
+    vi.doMock('@noble/curves/ed25519.js', () => Promise.reject(new Error('no network')))
+    const { verifySignature: verifyInScript } = await import('./signing.ts')
+    await expect(verifyInScript(key.public, signature, bytes)).rejects.toThrow()
+    vi.doUnmock('@noble/curves/ed25519.js')
+    vi.unstubAllGlobals()
+  })
 })
 
 describe('the history of a live page', () => {

@@ -103,9 +103,9 @@ export class HeadExchange {
 
   async #take(peer: PeerId, bytes: Bytes): Promise<void> {
     const name = bytes.join()
-    const head = this.#invalid.has(name) ? null : await this.#verified(bytes)
-    if (this.#isStopped) return
-    if (head === null) {
+    const head = this.#invalid.has(name) ? 'invalid' : await this.#verified(bytes)
+    if (this.#isStopped || head === 'unverified') return
+    if (head === 'invalid') {
       this.#invalid.add(name)
       this.#noteInvalid(peer)
       return
@@ -120,12 +120,12 @@ export class HeadExchange {
     }
   }
 
-  async #verified(bytes: Bytes): Promise<Head | null> {
+  /** `unverified`: the code that verifies heads did not load. That is no fault of the peer, so the head is only dropped. */
+  async #verified(bytes: Bytes): Promise<Head | 'invalid' | 'unverified'> {
     try {
       return await this.#deps.page.verify(bytes)
     } catch (error) {
-      if (error instanceof LiveError) return null
-      throw error
+      return error instanceof LiveError ? 'invalid' : 'unverified'
     }
   }
 
