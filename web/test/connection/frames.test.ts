@@ -89,6 +89,13 @@ describe('a connection', () => {
     expect(vi.getTimerCount()).toBe(timers)
   })
 
+  it('joins a topic once that a listener joins when the connection opens', () => {
+    connection.subscribe((state) => state === 'open' && join())
+    openAll()
+    expect(socket().sent.map((frame) => (frame as string[])[3])).toEqual(['phx_join'])
+    expect(happened).toEqual(['joined page:x'])
+  })
+
   it('gives a topic to its latest join', () => {
     join()
     openAll()

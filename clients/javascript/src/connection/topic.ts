@@ -78,10 +78,10 @@ export class SocketTopic implements Topic {
     this.#lose()
   }
 
-  /** The socket is open: joins. */
+  /** The socket is open: joins, unless a listener of the connection has joined already. */
   join(): void {
     clearTimeout(this.#rejoin)
-    if (this.#hasEnded || !this.#socket.isOpen) return
+    if (this.#hasEnded || this.#joinRef !== null || !this.#socket.isOpen) return
     const ref = this.#socket.nextRef()
     this.#joinRef = ref
     const params = this.#events.params?.() ?? {}
