@@ -17,7 +17,8 @@ function count<Name extends string>(target: Record<Name, (...args: never[]) => P
   }
 }
 for (const name of ['arrayBuffer', 'text'] as const) count(Blob.prototype, name)
-for (const name of ['decrypt', 'deriveBits', 'digest', 'encrypt', 'importKey'] as const) count(SubtleCrypto.prototype, name)
+for (const name of ['decrypt', 'deriveBits', 'digest', 'encrypt', 'importKey', 'sign', 'verify'] as const)
+  count(SubtleCrypto.prototype, name)
 
 /** A clock for tests. It moves only when told to. */
 export class FakeClock implements Clock {
