@@ -1,4 +1,4 @@
-// What is tested in each engine, and the files that test it.
+// The subjects of the tests in each engine, and the files that test them.
 
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -19,7 +19,7 @@ const MEASURES = {
   arrive: loadOnSlowProcessor,
 }
 
-/** What is measured, in which rounds, and what it may be at most. */
+/** The measures, their rounds, and the most that each may be. */
 const ROWS = [
   { what: '10,000 files of 1 kB are dropped and lit', of: 'light', value: (r) => r.seconds, text: seconds, most: 5 },
   { what: 'of that, until all are picked', of: 'light', value: (r) => r.picked, text: seconds },

@@ -11,9 +11,9 @@ import { newFolder } from '../lib/folders.mjs'
 
 /** Longest wait for a step, on a machine that may be very busy. */
 const STEP_MS = 240_000
-/** What a page may have. */
+/** The most that a page may have. */
 const FILES_MAX = 65_536
-/** What one drop may add. */
+/** The most that one drop may add. */
 const DROPPED_MAX = 20_000
 
 test('more files than a page may have are refused with the limit, and the draft stays', async (t) => {

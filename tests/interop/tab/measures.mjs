@@ -1,4 +1,4 @@
-// What one tab does with very many and very large files. Each measure starts a server and its browsers, and returns figures.
+// Measures of one tab with very many and very large files. Each measure starts a server and its browsers, and returns figures.
 
 import { createHash } from 'node:crypto'
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'

@@ -35,7 +35,7 @@ const GROUPS = new Set([
 const TEXTS = new Set(['paragraph', 'listitem', 'blockquote', 'LabelText', 'Legend'])
 const SAID = { DisclosureTriangle: 'disclosure', image: 'picture', img: 'picture', textbox: 'text field', searchbox: 'search field' }
 
-/** What a screen reader says for a whole page, or for the part below the element that `selector` finds: a line for each thing. */
+/** The words of a screen reader for a whole page, or for the part below the element that `selector` finds: a line for each thing. */
 export async function readAloud(tab, selector = null) {
   const { nodes, root } = await treeOf(tab, selector)
   const byId = new Map(nodes.map((node) => [node.nodeId, node]))
@@ -67,7 +67,7 @@ function wordsOf(node, byId) {
   return words.includes(null) ? null : words.join('').trim()
 }
 
-/** What a screen reader says for the element that has the focus. */
+/** The words of a screen reader for the element that has the focus. */
 export async function readFocus(tab) {
   const { nodes } = await treeOf(tab, null)
   const focused = nodes.findLast(({ role, properties }) => role?.value !== 'RootWebArea' && propertyOf(properties, 'focused') === true)

@@ -226,7 +226,7 @@ function showsFocus({ tab }) {
   })
 }
 
-/** What is too wide, cut off at a side, or too small to press. Runs in the page. */
+/** Elements that are too wide, cut off at a side, or too small to press. Runs in the page. */
 function measure() {
   const { scrollWidth, clientWidth } = document.documentElement
   const isUnseen = (element) => element.closest('.unseen, .skip') !== null || element.getBoundingClientRect().width <= 1

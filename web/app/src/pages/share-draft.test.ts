@@ -5,7 +5,7 @@ import { shareDraft } from './share-draft.ts'
 
 const picture = { path: 'hills.png', blob: new Blob(['hills']) }
 
-/** What the page of this draft is made of. */
+/** The content of the page of this draft. */
 async function shared(draft: Partial<Draft>) {
   const share = vi.fn((_files: unknown, _options: ShareOptions) => Promise.resolve({} as PageSession))
   const options = { signal: new AbortController().signal, onProgress: () => undefined }

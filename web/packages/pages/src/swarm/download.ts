@@ -33,7 +33,7 @@ export class Download {
   /** Known blocks of which it is not found out yet whether they are here. */
   #unsought: WantedBlock[] = []
   #hasLost = false
-  /** What the store was told to expect, in bytes. */
+  /** The bytes that the store was told to expect. */
   #expected = 0
 
   /** `isOurs`: the blocks are in the store because this tab published the page. `clear` then keeps them. */
