@@ -18,7 +18,17 @@ test('a browser of an experiment gets a file from another one, on a page of Watc
   const folder = newFolder(t)
   const json = path.join(folder, 'results.json')
   const trials = ['Watchfire, one viewer', 'raw data channel, one viewer']
-  const options = ['--driver', 'processes', '--quick', '--folder', folder, '--json', json, ...trials.flatMap((name) => ['--trial', name])]
+  const options = [
+    '--driver',
+    'processes',
+    '--repeat',
+    '1',
+    '--folder',
+    folder,
+    '--json',
+    json,
+    ...trials.flatMap((name) => ['--trial', name]),
+  ]
   await promisify(execFile)(binary('watchfire'), ['lab', 'run', EXPERIMENT, ...options], { timeout: RUN_MS })
   const { runs } = JSON.parse(await readFile(json, 'utf8'))
   assert.deepEqual(
