@@ -2,6 +2,7 @@ import type { LiveSource } from '@watchfire/pages/live'
 import { useRef, useState } from 'preact/hooks'
 import { withLineBreaks } from '../files/line-breaks.ts'
 import { live as text } from '../messages/live.ts'
+import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
 import type { PageFile, PageSession } from '../ui/site.ts'
 import { fileEntries, NOTE_NAME, textEntry } from './entries.ts'
 
@@ -85,19 +86,7 @@ export function AppendForm({ session }: { session: PageSession }) {
             </label>
           ))}
         </fieldset>
-        <label class="button quiet picker">
-          <input
-            type="file"
-            multiple
-            disabled={isAdding}
-            onChange={({ currentTarget }) => {
-              const files = filesOf(currentTarget.files)
-              currentTarget.value = ''
-              addFiles(files)
-            }}
-          />
-          <span>{text('addFiles')}</span>
-        </label>
+        <FilePicker label={text('addFiles')} isDisabled={isAdding} onPick={addFiles} />
         <button type="submit" class="light" disabled={isAdding}>
           {text(isAdding ? 'adding' : 'submit')}
         </button>
@@ -105,8 +94,4 @@ export function AppendForm({ session }: { session: PageSession }) {
       <p class="small">{text('onlyHere')}</p>
     </form>
   )
-}
-
-function filesOf(list: FileList | null | undefined): PageFile[] {
-  return [...(list ?? [])].map((file) => ({ path: file.name, blob: file }))
 }

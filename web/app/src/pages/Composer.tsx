@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
 import { Flame } from '../ui/Flame.tsx'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
 import { percentOf, percentText, sizeText } from '../messages/index.ts'
@@ -150,18 +151,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
             </label>
           ))}
         </fieldset>
-        <label class="button quiet picker">
-          <input
-            type="file"
-            multiple
-            disabled={isCreating}
-            onChange={(event) => {
-              if (event.currentTarget.files) void add(filesOf(event.currentTarget.files))
-              event.currentTarget.value = ''
-            }}
-          />
-          <span>{home('addFiles')}</span>
-        </label>
+        <FilePicker label={home('addFiles')} isDisabled={isCreating} onPick={add} />
       </div>
       <div class="desk">
         <textarea
@@ -223,11 +213,6 @@ export function Composer({ site, onCreate }: ComposerProps) {
       </div>
     </form>
   )
-}
-
-/** The files of a list, such as a picker's, under their own names. */
-function filesOf(list: FileList): PageFile[] {
-  return [...list].map((file) => ({ path: file.webkitRelativePath || file.name, blob: file }))
 }
 
 /** Accepts files dropped anywhere on the page; returns whether files are being dragged over it. */
