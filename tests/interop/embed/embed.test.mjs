@@ -6,6 +6,7 @@ import { before, test } from 'node:test'
 import { drop, folderOf } from '../browser/dropped-files.mjs'
 import { addressOf, newVisitor, startServer, WAIT_MS } from '../browser/page-driver.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { EXAMPLES } from './readme-examples.mjs'
 import { serveSite } from './site.mjs'
 import { typeErrors } from './typed-program.mjs'
 
@@ -68,6 +69,49 @@ test('a file dropped on the site is shown to those who open its link, and again 
   const late = await visit(t, server, `#${cid}`)
   await late.tab.getByText('Nobody has this page open now.').waitFor({ timeout: WAIT_MS })
   assert.equal(await statusOf(late), 'waiting')
+})
+
+/** Opens the page of an example in a tab of its own. `said` waits until the example has logged a line that contains these words, and returns the line. */
+async function runExample(visitor, title, cid = '') {
+  const example = EXAMPLES.find((one) => one.title === title)
+  assert.ok(example, `a README has the example "${title}"`)
+  const { tab, pageErrors } = await visitor.openAnotherTab()
+  const lines = []
+  tab.on('console', (message) => lines.push(message.text()))
+  await tab.goto(`${site.origin}/${example.file}#${cid}`)
+  const said = (/** @type {string} */ words) =>
+    waitUntil(
+      () => lines.find((line) => line.includes(words)),
+      () => `"${title}" logs ${words}, and not only ${JSON.stringify([...lines, ...pageErrors])}`,
+      WAIT_MS,
+    )
+  return { tab, said, cid: async () => (await said('/p/')).split('/p/')[1] }
+}
+
+test('each example of the READMEs does what it says', async (t) => {
+  const visitor = await visit(t, await startFor(t))
+  const run = (/** @type {string} */ title, cid = '') => {
+    left.delete(title)
+    return runExample(visitor, title, cid)
+  }
+  const left = new Set(EXAMPLES.map(({ title }) => title))
+  const sharer = await run('Share a file: ts')
+  await sharer.said('1 have it open')
+  const reader = await run('Open a page: ts', await sharer.cid())
+  await reader.said('Hello')
+  await reader.said('complete 5 5')
+  await sharer.said('2 have it open')
+  const element = await run('@watchfire/element: ts', await sharer.cid())
+  await element.said('shown null 3')
+  await shadowOf(element).getByText('Hello').waitFor({ timeout: WAIT_MS })
+  const waiting = await run('@watchfire/element: html')
+  await waiting.tab.getByText('Nobody has this page open now.').waitFor({ timeout: WAIT_MS })
+  await waitUntil(async () => (await statusOf(waiting)) === 'waiting', 'the element waits for the page', WAIT_MS)
+
+  const publisher = await run('Live pages: ts')
+  const follower = await run('Read a live page: ts', await publisher.cid())
+  await follower.said('Match report 2 true')
+  assert.deepEqual([...left], [], 'these examples were not run')
 })
 
 test('a dropped text is ignored', async (t) => {

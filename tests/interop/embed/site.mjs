@@ -1,4 +1,5 @@
-// Builds and serves the site of examples/embed, as its author would, with the packages that would be published.
+// Builds and serves the site of examples/embed and the examples of the READMEs, as an author would, with the packages that would be
+// published.
 
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
@@ -9,9 +10,12 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 import { newFolder } from '../lib/folders.mjs'
 import { closeServer, listen } from '../lib/listen.mjs'
+import { EXAMPLES, writeExamples } from './readme-examples.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 const WEB = path.join(REPOSITORY, 'web')
+/** The servers that the site and the READMEs name, over HTTP and WebSocket. */
+const NAMED_SERVERS = /(http|ws)(?::\/\/localhost:4000|s:\/\/watchfire\.example\.org)/g
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
 
 /** Serves the site on a port of its own. `connectTo` sets the server that it uses, for all later requests. */
@@ -23,8 +27,10 @@ export async function serveSite(t) {
     const file = path.join(folder, pathname === '/' ? 'index.html' : path.normalize(pathname))
     try {
       const content = readFileSync(file)
-      response.writeHead(200, { 'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream' })
-      response.end(pathname === '/' ? content.toString().replace('http://localhost:4000', watchfire) : content)
+      const type = TYPES[path.extname(file)]
+      response.writeHead(200, { 'content-type': type ?? 'application/octet-stream' })
+      const server = (/** @type {string} */ _, /** @type {string} */ scheme) => watchfire.replace('http', scheme)
+      response.end(type === undefined ? content : content.toString().replace(NAMED_SERVERS, server))
     } catch {
       response.writeHead(404).end()
     }
@@ -42,12 +48,15 @@ async function build() {
   execFileSync('node', [path.join(WEB, 'packages/build.js')], { stdio: 'inherit' })
   const folder = newFolder()
   cpSync(path.join(REPOSITORY, 'examples/embed'), folder, { recursive: true })
+  writeExamples(folder)
   const scope = path.join(folder, 'node_modules/@watchfire')
   mkdirSync(scope, { recursive: true })
   const folders = { client: 'clients/javascript', pages: 'web/packages/pages', element: 'web/packages/element' }
   for (const [name, source] of Object.entries(folders)) symlinkSync(path.join(REPOSITORY, source), path.join(scope, name))
   const vite = createRequire(path.join(WEB, 'package.json')).resolve('vite')
   const { build: bundle } = await import(pathToFileURL(vite).href)
-  await bundle({ root: folder, configFile: false, logLevel: 'error', build: { target: 'es2023', modulePreload: { polyfill: false } } })
+  const rollupOptions = { input: ['index.html', ...EXAMPLES.map(({ file }) => file)].map((file) => path.join(folder, file)) }
+  const settings = { target: 'es2023', modulePreload: { polyfill: false }, rollupOptions }
+  await bundle({ root: folder, configFile: false, logLevel: 'error', build: settings })
   return path.join(folder, 'dist')
 }
