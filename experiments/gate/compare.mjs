@@ -5,9 +5,9 @@
 // that are within their bands.
 
 /**
- * `compiled` figures depend on the compiler. `measured` ones are of a running server: their noise is sometimes wider than their band.
+ * `compiled` figures depend on the compiler. Those of a running server are measured in `runs`, whose noise is sometimes wider than the band.
  *
- * @typedef {{ figure: string, unit: string, value: number, band: number, compiled: boolean, measured?: boolean }} Figure
+ * @typedef {{ figure: string, unit: string, value: number, band: number, compiled: boolean, runs?: number[] }} Figure
  */
 /** @typedef {Figure & { landed: number | undefined, change: number, verdict: 'same' | 'better' | 'WORSE' | 'new' | 'gone' }} Row */
 
@@ -25,8 +25,7 @@ export function compare(landed, counted) {
     before.delete(figure.figure)
     if (!old) return { ...figure, landed: undefined, change: 0, verdict: 'new' }
     const change = figure.value === old.value ? 0 : figure.value / old.value - 1
-    const beyond = Math.abs(change) > old.band
-    const verdict = beyond ? (change > 0 ? 'WORSE' : 'better') : 'same'
+    const verdict = isBeyond(figure.value, old) ? (change > 0 ? 'WORSE' : 'better') : 'same'
     return { ...figure, band: old.band, landed: old.value, change, verdict }
   })
   const gone = [...before.values()].map((figure) => ({ ...figure, landed: figure.value, value: Number.NaN, change: 0, verdict: 'gone' }))
@@ -34,19 +33,38 @@ export function compare(landed, counted) {
 }
 
 /**
- * The values that land: new ones of figures beyond their bands, and of all figures when `all` is set.
+ * Whether a value is beyond the band of the landed figure.
+ *
+ * @param {number} value
+ * @param {Figure} landed
+ */
+export function isBeyond(value, landed) {
+  return value !== landed.value && Math.abs(value / landed.value - 1) > landed.band
+}
+
+/**
+ * The values that land: new ones of figures beyond their bands, and of all that the compiler changes when `isOtherBuilder` is set.
  *
  * @param {Row[]} rows
- * @param {boolean} all
+ * @param {boolean} isOtherBuilder
  * @returns {Figure[]}
  */
-export function accepted(rows, all) {
+export function accepted(rows, isOtherBuilder) {
   return rows
     .filter(({ verdict }) => verdict !== 'gone')
-    .map(({ figure, unit, value, band, compiled, landed, verdict }) => {
-      const kept = verdict === 'same' && !all ? landed : value
-      return { figure, unit, value: kept, band, compiled }
+    .map((row) => {
+      const isKept = row.verdict === 'same' ? !(isOtherBuilder && row.compiled) : isNoise(row)
+      return { figure: row.figure, unit: row.unit, value: isKept ? row.landed : row.value, band: row.band, compiled: row.compiled }
     })
+}
+
+/**
+ * Whether a gain may be chance: in one of the runs there was none. Such a gain does not land, or later runs would be worse than it.
+ *
+ * @param {Row} row
+ */
+export function isNoise({ verdict, landed, runs = [] }) {
+  return verdict === 'better' && runs.some((value) => value >= landed)
 }
 
 /**
@@ -56,10 +74,10 @@ export function accepted(rows, all) {
  * @param {Row} row
  * @param {{ isSameBuilder: boolean, isCi: boolean }} where
  */
-export function fails({ verdict, compiled, measured }, { isSameBuilder, isCi }) {
+export function fails({ verdict, compiled, runs }, { isSameBuilder, isCi }) {
   if (verdict === 'same' || (compiled && !isSameBuilder)) return false
   if (verdict === 'gone') return isCi
-  return !(measured && verdict === 'better')
+  return !(runs && verdict === 'better')
 }
 
 /** @param {Row[]} rows */

@@ -11,11 +11,12 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
-import { accepted, compare, fails, number, percent, table } from './compare.mjs'
+import { accepted, compare, fails, isNoise, number, percent, table } from './compare.mjs'
 import { WORKLOAD_NAMES, countWork } from './counts.mjs'
-import { countServer } from './server.mjs'
+import { measureAll } from './measured.mjs'
+import { SERVER_METERS } from './server.mjs'
 import { simulate } from './simulated.mjs'
-import { countThrows } from './throws.mjs'
+import { THROW_METERS } from './throws.mjs'
 
 process.chdir(fileURLToPath(new URL('../..', import.meta.url)))
 const VALUES = 'experiments/gate.json'
@@ -41,7 +42,10 @@ const saved = existsSync(VALUES) ? JSON.parse(readFileSync(VALUES, 'utf8')) : { 
 const isSameBuilder = JSON.stringify(saved.builder) === JSON.stringify(builder)
 
 const counted = await countWork(path.join(TARGET, 'gate/watchfire-gate'), only)
-if (only.length === 0) counted.push(...(await simulate(PROGRAM)), ...(await countServer()), ...(await countThrows()))
+if (only.length === 0) {
+  counted.push(...(await simulate(PROGRAM)))
+  counted.push(...(await measureAll([...SERVER_METERS, ...THROW_METERS], saved.figures)))
+}
 const isChosen = ({ figure }) => only.length === 0 || only.some((name) => figure.startsWith(`${name}: `))
 const rows = compare(saved.figures.filter(isChosen), counted)
 
@@ -71,10 +75,12 @@ function report() {
   return 1
 }
 
-function explain({ figure, unit, landed, value, change, band, verdict }) {
+/** @param {import('./compare.mjs').Row} row */
+function explain({ figure, unit, landed, value, change, band, verdict, runs }) {
   if (verdict === 'new') return `${figure}: ${number(value)} for ${unit} is a new figure`
   if (verdict === 'gone') return `${figure}: no longer counted`
-  const values = `${number(landed)} landed, ${number(value)} now, ${percent(change)} for ${unit}`
+  const median = runs ? ` (the middle of ${runs.map(number).join(', ')})` : ''
+  const values = `${number(landed)} landed, ${number(value)} now${median}, ${percent(change)} for ${unit}`
   return `${figure} is ${verdict === 'WORSE' ? 'worse' : 'better'}: ${values}; the band is ${(band * 100).toFixed(0)} %\n${commitsSince(figure)}`
 }
 
@@ -106,7 +112,10 @@ function accept() {
   // A line for each figure, so that git knows which commit set it.
   const lines = figures.map((figure) => `    ${JSON.stringify(figure)}`).join(',\n')
   writeFileSync(VALUES, `{\n  "builder": ${JSON.stringify(builder)},\n  "figures": [\n${lines}\n  ]\n}\n`)
-  const changed = rows.filter(({ verdict }) => verdict !== 'same').length
+  const changed = rows.filter((row) => row.verdict !== 'same' && !isNoise(row)).length
+  for (const { figure, landed, runs } of rows.filter(isNoise)) {
+    console.log(`\n${figure} keeps ${number(landed)}: the gain is within the noise of its runs, ${runs.map(number).join(', ')}`)
+  }
   console.log(`\nWrote ${VALUES}: ${changed} of ${rows.length} figures were new or beyond their bands. Commit it with the reason.`)
 }
 

@@ -1,4 +1,4 @@
-// Counts what a server takes: memory of a joined socket and of a parked poll, and system calls of a delivery.
+// Measures what a server takes: memory of a joined socket and of a parked poll, and system calls of a delivery.
 //
 // Memory is the difference between a server with many clients and one with few, so that neither the program nor the first
 // buffers count. It is what the process has, without the kernel's buffers. System calls are counted by strace while one message after the
@@ -17,7 +17,6 @@ const LISTENERS = 200
 const MESSAGES = 50
 /** Connections that are being opened at a time. */
 const OPENING = 50
-const SYSCALLS = 'system calls'
 const SETTINGS = {
   'channels.open_rooms': true,
   'limits.sockets_per_address_max': 100_000,
@@ -31,15 +30,12 @@ const MEMORY_BAND = 0.1
 const POLL_MEMORY_BAND = 0.15
 const SYSCALL_BAND = 0.05
 
-/** @returns {Promise<import('./compare.mjs').Figure[]>} */
-export async function countServer() {
-  const figure = (what, unit, value, band) => ({ figure: `server: ${what}`, unit, value, band, compiled: false, measured: true })
-  return [
-    figure('resident bytes', 'a joined socket', await memoryOf(joinRoom), MEMORY_BAND),
-    figure('resident bytes, polls', 'a parked poll', await median(() => memoryOf(parkPoll)), POLL_MEMORY_BAND),
-    figure(SYSCALLS, 'a delivery', await syscalls(), SYSCALL_BAND),
-  ].filter(({ value }) => value !== undefined)
-}
+/** @type {import('./measured.mjs').Meter[]} */
+export const SERVER_METERS = [
+  { figure: 'server: resident bytes', unit: 'a joined socket', band: MEMORY_BAND, measure: () => memoryOf(joinRoom) },
+  { figure: 'server: resident bytes, polls', unit: 'a parked poll', band: POLL_MEMORY_BAND, measure: () => memoryOf(parkPoll) },
+  { figure: 'server: system calls', unit: 'a delivery', band: SYSCALL_BAND, measure: syscalls },
+]
 
 async function withServer(work) {
   const server = await startWatchfire({ settings: SETTINGS, processes: 1 })
@@ -48,12 +44,6 @@ async function withServer(work) {
   } finally {
     await server.stop()
   }
-}
-
-/** The middle one of three counts: on a busy machine, one of them may miss buffers that come and go. */
-async function median(count) {
-  const counts = [await count(), await count(), await count()]
-  return counts.sort((a, b) => a - b)[1]
 }
 
 /** The bytes of anonymous memory that each further client adds. */

@@ -1,4 +1,4 @@
-// Counts what a throw of a sprite costs a server of several processes.
+// Measures what a throw of a sprite costs a server of several processes.
 //
 // Windows join a grid over plain HTTP, and each keeps a poll waiting. One throw follows the other, each on a new connection, as from a
 // client that polls at the same time. A throw is over when its thrower has the answer and a poll has the sprite. So no two throws share a
@@ -7,6 +7,8 @@
 import { EventEmitter, once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 
+import { waitUntil } from '../../tests/interop/lib/deadlines.mjs'
+import { connectionsOf } from '../../tests/interop/lib/process-sockets.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
 import { open, request } from './connections.mjs'
 import { round } from './counts.mjs'
@@ -14,37 +16,74 @@ import { countSyscalls } from './strace.mjs'
 
 const PROCESSES = 4
 const WINDOWS = 128
+/** Rounds in which connections are opened, until each process has its share. */
+const ROUNDS_MAX = 20
 const THROWS = 1000
 const EDGES = ['left', 'right', 'up', 'down']
 const SETTINGS = { 'server.drain_period': '0s', 'server.shards': 1 }
 const BAND = 0.1
 
-/** @returns {Promise<import('./compare.mjs').Figure[]>} */
-export async function countThrows() {
+/** @type {import('./measured.mjs').Meter[]} */
+export const THROW_METERS = [
+  { figure: `server: messages between ${PROCESSES} processes`, unit: 'a throw', band: BAND, measure: () => aThrow(countMessages) },
+  {
+    figure: `server: system calls of ${PROCESSES} processes`,
+    unit: 'a throw',
+    band: BAND,
+    measure: () => aThrow((server, work) => countSyscalls(server.workers(), work)),
+  },
+]
+
+/** The counts for each throw, less those of the server in the same time without throws. */
+function aThrow(count) {
+  return withGrid(async (server, grid) => {
+    const began = performance.now()
+    const thrown = await count(server, () => grid.throwAll())
+    if (thrown === undefined) return undefined
+    const took = performance.now() - began
+    return round((thrown - (await count(server, () => setTimeout(took)))) / THROWS)
+  })
+}
+
+/** Calls `work` with a new server and a grid of windows. */
+async function withGrid(work) {
   const server = await startWatchfire({ settings: SETTINGS, processes: PROCESSES })
   const grid = new Grid(server.port)
   try {
-    // All at once, before the processes know of each other's connections: then each of them gets some.
-    await Promise.all(Array.from({ length: WINDOWS }, () => grid.openWindow()))
-    const messages = await aThrow(grid, (work) => countMessages(server, work))
-    const calls = await aThrow(grid, (work) => countSyscalls(server.workers(), work))
-    const figure = (what, value) => ({ figure: `server: ${what}`, unit: 'a throw', value, band: BAND, compiled: false, measured: true })
-    return [figure(`messages between ${PROCESSES} processes`, messages), figure(`system calls of ${PROCESSES} processes`, calls)].filter(
-      ({ value }) => value !== undefined,
-    )
+    await Promise.all((await connectEvenly(server)).map((client) => grid.openWindow(client)))
+    return await work(server, grid)
   } finally {
     grid.close()
     await server.stop()
   }
 }
 
-/** The counts for each throw, less those of the server in the same time without throws. */
-async function aThrow(grid, count) {
-  const began = performance.now()
-  const thrown = await count(() => grid.throwAll())
-  if (thrown === undefined) return undefined
-  const took = performance.now() - began
-  return round((thrown - (await count(() => setTimeout(took)))) / THROWS)
+/**
+ * A connection for each window. Each process has as many of them: one without windows sends each throw to another process, which costs
+ * three times the messages. The kernel chooses the process of a connection, so those beyond the share of a process are closed.
+ */
+async function connectEvenly(server) {
+  const kept = new Map(server.workers().map((pid) => [pid, []]))
+  const hasShare = (clients) => clients.length === WINDOWS / PROCESSES
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const opened = await Promise.all(Array.from({ length: WINDOWS }, () => open(server.port)))
+    const processes = await waitUntil(() => processesOf(server, opened), 'the processes have accepted the connections')
+    for (const [index, client] of opened.entries()) {
+      const clients = kept.get(processes[index])
+      if (hasShare(clients)) client.socket.destroy()
+      else clients.push(client)
+    }
+    if ([...kept.values()].every(hasShare)) return [...kept.values()].flat()
+  }
+  const counts = [...kept.values()].map((clients) => clients.length)
+  throw new Error(`cannot connect windows to each of ${PROCESSES} processes: they have ${counts.join(', ')}`)
+}
+
+/** The process of each connection, or `null` before all are accepted. */
+function processesOf(server, clients) {
+  const accepted = server.workers().flatMap((pid) => connectionsOf(pid).map(({ remotePort }) => [remotePort, pid]))
+  const byPort = new Map(accepted)
+  return clients.every(({ socket }) => byPort.has(socket.localPort)) ? clients.map(({ socket }) => byPort.get(socket.localPort)) : null
 }
 
 async function countMessages(server, work) {
@@ -62,8 +101,7 @@ class Grid {
     this.arrivals = new EventEmitter()
   }
 
-  async openWindow() {
-    const client = await open(this.port)
+  async openWindow(client) {
     client.socket.write(request(this.port, '/sprites/meadow/join', [], ''))
     await client.waitFor('"token":"')
     const token = (await client.waitFor('"')).slice(0, -1)
