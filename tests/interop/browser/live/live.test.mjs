@@ -5,6 +5,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'node:test'
 
 import { Command } from '../../lib/command-line.mjs'
+import { skipWithout } from '../../lib/engines/index.mjs'
 import { newFolder } from '../../lib/folders.mjs'
 import { file, picture } from '../fixtures.mjs'
 import { addressOf, newVisitor, newVisitors, startServer, WAIT_MS } from '../page-driver.mjs'
@@ -78,6 +79,16 @@ test('a live page grows in the tabs of its readers and in a terminal, and late r
   const expected = ['A bold gull', 'The third boat', 'The second boat', 'The first boat', 'The fog lifts']
   assert.deepEqual(await wordsOf(late, 6), expected)
   assert.deepEqual(await late.waitForPicture('pier.png'), [64, 48])
+
+  if (skipWithout('disk') === false) {
+    // The reader reloads while nobody else has the page.
+    await late.leave()
+    await terminal.interrupt()
+    await reader.tab.reload()
+    await reader.waitForText('Live · 6 entries')
+    assert.deepEqual(await wordsOf(reader, 6), expected)
+    assert.deepEqual(await reader.waitForPicture('pier.png'), [64, 48])
+  }
   for (const person of [publisher, reader, late]) person.assertNoPageErrors()
 })
 

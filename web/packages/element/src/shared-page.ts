@@ -28,7 +28,7 @@ export class SharedPage {
       blockMap: () => session.blockMap(),
       open: (path, options) => session.open(path, options),
       live: () => session.live(),
-      append: (entry) => session.append(entry),
+      append: (entry, options) => session.append(entry, options),
       close: () => {
         if (isOpen) this.#closeView()
         isOpen = false

@@ -25,7 +25,14 @@ export interface BlockStore {
   /** Sets the expected number of bytes in all. */
   expect(bytes: number): void
   listen(listener: (event: StoreEvent) => void): void
-  /** Removes all blocks. */
+  /** What `putNote` stored in an earlier visit, not verified. Known when `restored` settles. */
+  readonly notes: readonly Bytes[]
+  /**
+   * Stores a note of a few hundred bytes beside the blocks, instead of the one before: the heads of a live page. A store without a
+   * disk drops it.
+   */
+  putNote(note: Bytes): void
+  /** Removes all blocks, and the notes. */
   clear(): void
 }
 
@@ -35,6 +42,7 @@ export interface BlockStore {
  */
 export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockStore {
   readonly restored = null
+  readonly notes = []
   readonly #sources = new Map<string, Cid[]>()
   readonly #sourceOf = new Map<CidKey, string>()
   readonly #bytesMax: number
@@ -75,6 +83,8 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
   }
 
   expect(): void {}
+
+  putNote(): void {}
 
   clear(): void {
     this.table.clear()

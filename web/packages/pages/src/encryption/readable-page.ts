@@ -118,8 +118,8 @@ export class ReadablePage implements PageSession {
     return this.#session.live()
   }
 
-  append(entry: LiveSource): Promise<void> {
-    return this.#session.append(entry)
+  append(entry: LiveSource, options?: { signal?: AbortSignal }): Promise<void> {
+    return this.#session.append(entry, options)
   }
 
   close(): void {

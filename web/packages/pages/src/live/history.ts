@@ -77,6 +77,13 @@ export class History {
     return heads.filter((head) => head !== null)
   }
 
+  /** The heads with which this history can begin again from its blocks, the oldest first: at most two. */
+  get startingHeads(): Head[] {
+    const { head } = this.#branch
+    const others = this.heads.filter((each) => each !== head)
+    return head === null ? others : [head, ...others]
+  }
+
   /** The entries that are here, by number. */
   get entries(): Entry[] {
     const here = [...this.#branch.nodes.values()].flatMap(({ state }) => (typeof state === 'object' ? [state] : []))

@@ -75,6 +75,8 @@ export const openDisk: OpenDisk = async (page) => {
   const disk: Disk = {
     restore: () => folder.restore(),
     write: (blocks) => folder.write(blocks),
+    notes: () => folder.notes(),
+    writeNote: (note) => folder.writeNote(note),
     roomBytes: () => folder.roomBytes(),
     async remove() {
       await folder.remove().finally(() => tab.closePage(name))

@@ -120,6 +120,8 @@ function folderOf(): Disk {
     restore: () => real.restore(),
     write: (batch) => real.write(batch),
     roomBytes: () => real.roomBytes(),
+    notes: () => real.notes(),
+    writeNote: (note) => real.writeNote(note),
     remove: () => real.remove(),
   }
 }
@@ -228,7 +230,89 @@ describe('a tab that is reloaded', () => {
   })
 })
 
+describe('a note', () => {
+  const note = (byte: number, length = 148) => new Uint8Array(length).fill(byte)
+  const notesOf = async () => {
+    const { store } = blocks({ hasLeftovers: true })
+    await store.restored
+    return { store, notes: store.notes.map(([first, ...rest]) => [first, rest.length + 1]) }
+  }
+
+  it('is found after a reload with the blocks of a small page, which was put on disk for it', async () => {
+    const { store, events } = blocks()
+    const [leaf] = await leaves(1, 100)
+    if (leaf === undefined) throw new Error('one was made')
+    store.put(leaf.cid, leaf.bytes)
+    store.putNote(note(1))
+    await clock.until(() => files().length === 2)
+    const { store: again, notes } = await notesOf()
+    expect([notes, again.blocks, events]).toEqual([[[1, 148]], 1, []])
+    expect(isSameBytes(await again.read(leaf.cid), leaf.bytes)).toBe(true)
+    again.clear()
+    await clock.until(() => files().length === 0)
+    expect(again.notes).toEqual([])
+  })
+
+  it('is written after the blocks before it, and two are kept, whatever their lengths', async () => {
+    const { store } = blocks()
+    let last = -1
+    for (const { cid, bytes } of await leaves(20)) {
+      store.put(cid, bytes)
+      store.putNote(note(++last, last % 2 === 0 ? 296 : 148))
+    }
+    const order: string[] = []
+    await clock.until(() => {
+      for (const file of files()) if (!order.includes(file)) order.push(file)
+      return order.includes('page/note.0')
+    })
+    expect(order.at(-1)).toBe('page/note.0')
+    expect(order.length).toBeGreaterThan(1)
+    store.putNote(note(20, 148))
+    await clock.until(() => files().includes('page/note.1'))
+    expect((await notesOf()).notes).toEqual([
+      [19, 148],
+      [20, 148],
+    ])
+  })
+
+  it('is dropped without a sound if a small page has no disk, or no room on it', async () => {
+    for (const deps of [{ open: async () => null }, {}]) {
+      quota.bytesMax = 200
+      const { store, events } = blocks({ ...deps, memoryBytesMax: 8 * MIB })
+      const created = await leaves(6)
+      for (const { cid, bytes } of created.slice(0, 2)) store.put(cid, bytes)
+      store.putNote(note(1))
+      clock.pass(1000)
+      await clock.until(() => store.room() === null)
+      store.putNote(note(2))
+      expect([store.blocks, events]).toEqual([2, []])
+      // A page that grows is too large for memory.
+      for (const { cid, bytes } of created.slice(2)) store.put(cid, bytes)
+      await clock.until(() => events.length > 0)
+      for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    }
+  })
+
+  it('is not read if it is too long', async () => {
+    const { store } = blocks()
+    for (const { cid, bytes } of await leaves(1)) store.put(cid, bytes)
+    store.putNote(note(1, 5000))
+    await clock.until(() => files().length === 2)
+    expect((await notesOf()).notes).toEqual([])
+  })
+})
+
 describe('a page that is closed', () => {
+  it('removes everything from disk also when the disk became full', async () => {
+    quota.bytesMax = 20 * MIB
+    const { store, events } = blocks({ memoryBytesMax: 50 * MIB })
+    for (const { cid, bytes } of await leaves(40)) store.put(cid, bytes)
+    await clock.until(() => events.length > 0)
+    expect(files().length).toBeGreaterThan(0)
+    store.clear()
+    await clock.until(() => files().length === 0)
+  })
+
   it('removes everything from disk', async () => {
     const { store } = blocks()
     const created = await leaves(6)

@@ -4,7 +4,10 @@ import { storage } from '../messages/storage.ts'
 import type { StoredBlock } from './block-file.ts'
 import type { Disk } from './disk.ts'
 
-/** A page of at most this many bytes stays in memory. Fetching it again is as fast as a disk. */
+/**
+ * A page of at most this many bytes stays in memory. Fetching it again is as fast as a disk. A live page is written from its first
+ * note on: its blocks are small, and without its heads nobody finds its entries.
+ */
 const DISK_FROM_BYTES = 4 << 20
 /** The largest batch, and the longest wait of a block for others. */
 const BATCH_BYTES = 8 << 20
@@ -43,6 +46,7 @@ type Home =
  */
 export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockStore {
   readonly restored: Promise<void> | null
+  notes: readonly Bytes[] = []
   readonly #deps: DiskBlockStoreDeps
   readonly #memoryBytesMax: number
   /** The expected number of bytes in all, if known. */
@@ -50,11 +54,18 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   /** Bytes of leaves that are in no file yet. */
   #memoryBytes = 0
   #home: Home = { kind: 'undecided' }
-  /** The disk, if it was opened to restore blocks. */
+  /** The disk, once it was opened. It may have blocks also when new ones stay in memory. */
   #disk: Disk | null = null
   #unwritten: StoredBlock[] = []
   #unwrittenBytes = 0
   #writing: Promise<void> | null = null
+  /** Blocks that were put, and those of them that were written. */
+  #putCount = 0
+  #writtenCount = 0
+  /** A note that waits until the blocks before it are written. It may name them. */
+  #note: { readonly bytes: Bytes; readonly after: number } | null = null
+  /** Whether a page that would be in memory without its notes could not be written. It is not tried again. */
+  #isUnwritable = false
   #stopTimer: (() => void) | null = null
   #waiting: (() => void)[] = []
 
@@ -85,7 +96,14 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     const bytes = ownBytes(block)
     this.table.set(cid.key, bytes)
     this.#unwritten.push({ cid, bytes })
+    this.#putCount++
     this.#unwrittenBytes += size
+    this.#settle()
+  }
+
+  putNote(bytes: Bytes): void {
+    if (this.#home.kind === 'memory' || this.#home.kind === 'cleared' || this.#isUnwritable) return
+    this.#note = { bytes, after: this.#putCount }
     this.#settle()
   }
 
@@ -112,11 +130,13 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   }
 
   clear(): void {
-    const disk = this.#home.kind === 'disk' ? this.#home.disk : this.#disk
+    const disk = this.#disk
     this.#home = { kind: 'cleared' }
     this.#stopTimer?.()
     this.table.clear()
     this.#unwritten = []
+    this.#note = null
+    this.notes = []
     this.tableBytes = this.#memoryBytes = this.#unwrittenBytes = 0
     this.#letIn()
     // Otherwise a batch that is being written would remain after the removal.
@@ -129,6 +149,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     try {
       this.#disk = await this.#deps.open()
       const found = (await this.#disk?.restore()) ?? []
+      const notes = (await this.#disk?.notes()) ?? []
       if (this.#isCleared()) await this.#disk?.remove()
       if (found.length === 0 || this.#disk === null || this.#isCleared()) return
       for (const { cid, block } of found) {
@@ -138,6 +159,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
         this.table.set(cid.key, block)
       }
       this.#home = { kind: 'disk', disk: this.#disk }
+      this.notes = notes
     } catch {
       // Blocks that cannot be restored are fetched again.
     }
@@ -147,7 +169,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   #settle(): void {
     switch (this.#home.kind) {
       case 'undecided':
-        if (this.#unwrittenBytes > DISK_FROM_BYTES) void this.#open()
+        if (this.#unwrittenBytes > DISK_FROM_BYTES || this.#note !== null) void this.#open()
         return
       case 'disk':
         if (this.#unwrittenBytes >= BATCH_BYTES) void this.#write()
@@ -170,12 +192,13 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
       return
     }
     if (disk !== null) {
+      this.#disk = disk
       this.#home = { kind: 'disk', disk }
       this.#settle()
       await this.#compareWithRoom(disk)
       return
     }
-    this.#stayInMemory(storage('noPlace'))
+    this.#giveUpDisk(storage('noPlace'))
   }
 
   /** Writes what is not written yet, batch by batch. Only one call runs at a time. */
@@ -187,10 +210,18 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     this.#writing = (async () => {
       do await this.#writeBatch(disk)
       while (this.#unwrittenBytes >= BATCH_BYTES && this.#home.kind === 'disk')
+      await this.#writeNote(disk)
     })()
     await this.#writing
     this.#writing = null
-    if (this.#unwritten.length > 0) this.#settle()
+    if (this.#unwritten.length > 0 || this.#note !== null) this.#settle()
+  }
+
+  async #writeNote(disk: Disk): Promise<void> {
+    const note = this.#note
+    if (note === null || note.after > this.#writtenCount || this.#home.kind !== 'disk') return
+    this.#note = null
+    await disk.writeNote(note.bytes).catch((error: unknown) => this.#failToWrite(error))
   }
 
   async #writeBatch(disk: Disk): Promise<void> {
@@ -208,6 +239,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     let at = 0
     for (const { cid, bytes } of batch) {
       this.#unwrittenBytes -= bytes.length
+      this.#writtenCount++
       if (cid.codec === RAW) {
         this.table.set(cid.key, written.slice(at, at + bytes.length))
         this.#memoryBytes -= bytes.length
@@ -220,7 +252,19 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   #failToWrite(error: unknown): void {
     if (this.#isCleared()) return
     const isFull = error instanceof DOMException && error.name === 'QuotaExceededError'
-    this.#stayInMemory(storage(isFull ? 'full' : 'unwritable'))
+    this.#giveUpDisk(storage(isFull ? 'full' : 'unwritable'))
+  }
+
+  /** A page that is small enough for memory is no trouble: it only has to be fetched again after a reload. */
+  #giveUpDisk(why: string): void {
+    this.#note = null
+    if (this.#isUnwritable || Math.max(this.tableBytes, this.#expected) > DISK_FROM_BYTES) {
+      this.#stayInMemory(why)
+      return
+    }
+    this.#isUnwritable = true
+    this.#home = { kind: 'undecided' }
+    this.#letIn()
   }
 
   #stayInMemory(why: string): void {

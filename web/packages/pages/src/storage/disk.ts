@@ -13,6 +13,9 @@ export interface Disk {
   restore(): Promise<RestoredBlock[]>
   /** Writes blocks. The returned blob has them without gaps, and is read when bytes are needed. */
   write(blocks: readonly StoredBlock[]): Promise<Blob>
+  /** The note of an earlier visit, and the one before it. */
+  notes(): Promise<Bytes[]>
+  writeNote(note: Bytes): Promise<void>
   /** Bytes that the browser still allows. `null` if unknown. */
   roomBytes(): Promise<number | null>
   remove(): Promise<void>

@@ -13,6 +13,7 @@ export type WriteReply =
 
 interface SyncAccess {
   write(bytes: Uint8Array, options: { at: number }): number
+  truncate(bytes: number): void | Promise<void>
   close(): void | Promise<void>
 }
 
@@ -51,6 +52,8 @@ async function fill(handle: FileSystemFileHandle, bytes: Uint8Array): Promise<vo
       if (written === 0) throw full()
       at += written
     }
+    // A note may replace a longer one.
+    await access.truncate(bytes.length)
   } finally {
     await access.close()
   }

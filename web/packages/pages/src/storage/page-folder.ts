@@ -7,8 +7,12 @@ export type WriteFile = (path: readonly string[], bytes: Bytes) => Promise<File>
 
 /** Blocks that are read and hashed at the same time when an earlier visit is restored. */
 const HASHED_AT_ONCE = 4
+/** Notes are written to two files in turn. If the tab ends while it writes one, the other is whole. */
+const NOTE_FILES = ['note.0', 'note.1'] as const
+/** A longer note is not one of ours. */
+const NOTE_BYTES_MAX = 4096
 
-/** The folder of one page, with one file for each batch of blocks. It is created with the first batch. */
+/** The folder of one page, with one file for each batch of blocks. It is created with the first batch or note. */
 export class PageFolder implements Disk {
   readonly #parent: () => Promise<FileSystemDirectoryHandle>
   readonly #path: readonly string[]
@@ -17,6 +21,7 @@ export class PageFolder implements Disk {
   readonly #estimate: () => Promise<StorageEstimate>
   /** File names are numbers, in the order in which they were written. */
   #nextFile: number | null = null
+  #notesWritten = 0
 
   constructor(
     parent: () => Promise<FileSystemDirectoryHandle>,
@@ -55,6 +60,18 @@ export class PageFolder implements Disk {
     return file.slice(bodyAt)
   }
 
+  async notes(): Promise<Bytes[]> {
+    const files = (await this.#entries()).filter(({ name, file }) => isNote(name) && file.size <= NOTE_BYTES_MAX)
+    return Promise.all(files.map(async ({ file }) => new Uint8Array(await file.arrayBuffer())))
+  }
+
+  async writeNote(note: Bytes): Promise<void> {
+    const name = NOTE_FILES[this.#notesWritten % 2] ?? NOTE_FILES[0]
+    this.#notesWritten++
+    // A copy, because the writer takes the bytes away.
+    await this.#write([...this.#path, name], note.slice())
+  }
+
   async roomBytes(): Promise<number | null> {
     const { quota, usage } = await this.#estimate()
     return quota === undefined || usage === undefined ? null : Math.max(0, quota - usage)
@@ -65,22 +82,30 @@ export class PageFolder implements Disk {
     await parent.removeEntry(this.#name, { recursive: true }).catch(passOverMissing)
   }
 
-  /** The files in the folder, the oldest first. */
+  /** The files with blocks, the oldest first. */
   async #files(): Promise<File[]> {
-    this.#nextFile = 0
-    const parent = await this.#parent()
-    const folder = await parent.getDirectoryHandle(this.#name).catch(passOverMissing)
-    if (folder === undefined) return []
-    const files: { number: number; file: File }[] = []
-    for await (const [name, handle] of folder.entries()) {
-      if (handle.kind === 'file' && /^\d+$/.test(name)) {
-        files.push({ number: Number(name), file: await (handle as FileSystemFileHandle).getFile() })
-      }
-    }
+    const blocks = (await this.#entries()).filter(({ name }) => /^\d+$/.test(name))
+    const files = blocks.map(({ name, file }) => ({ number: Number(name), file }))
     files.sort((a, b) => a.number - b.number)
     this.#nextFile = (files.at(-1)?.number ?? -1) + 1
     return files.map(({ file }) => file)
   }
+
+  /** All files in the folder. */
+  async #entries(): Promise<{ name: string; file: File }[]> {
+    const parent = await this.#parent()
+    const folder = await parent.getDirectoryHandle(this.#name).catch(passOverMissing)
+    if (folder === undefined) return []
+    const found: { name: string; file: File }[] = []
+    for await (const [name, handle] of folder.entries()) {
+      if (handle.kind === 'file') found.push({ name, file: await (handle as FileSystemFileHandle).getFile() })
+    }
+    return found
+  }
+}
+
+function isNote(name: string): boolean {
+  return NOTE_FILES.some((each) => each === name)
 }
 
 function passOverMissing(error: unknown): undefined {

@@ -167,11 +167,14 @@ export class PageContent {
     const { loadLive, isOver, onLive, onProblem } = this.#deps
     try {
       const live = (await loadLive?.(this.#root, beginning)) ?? null
+      const kept = (await live?.keptHeads(this.#download.store.notes)) ?? []
       if (isOver()) return null
       const inputs = attempt(() => this.#download.begin(live, beginning))
       const onChange = () => this.#apply(attempt(() => this.#download.followLive()))
       if (live !== null) onLive(live, onChange)
       this.#apply(inputs)
+      // The entries of an earlier visit are in the store.
+      for (const head of kept) live?.offer(head)
       this.#reads.recheckAll()
       return live
     } catch {

@@ -1,10 +1,15 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/fake-clock.ts'
+import { FakeFolder, fakeWriter } from '../../test/fake-disk.ts'
 import { FakeServer } from '../../test/fake-server.ts'
 import { pattern } from '../../test/pattern.ts'
 import { encodeHeads, type PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
-import { loadLive, openPage, type PageSession, type Publication } from './index.ts'
+import { DiskBlockStore } from '../storage/disk-block-store.ts'
+import type { MakeBlockStore } from '../storage/index.ts'
+import { PageFolder } from '../storage/page-folder.ts'
+import { HEAD_BYTES } from '../live/index.ts'
+import { loadLive, openPage, type PageDeps, type PageSession, type Publication } from './index.ts'
 import { publishLive } from './live/index.ts'
 import { encodeRelayFrame } from './segment.ts'
 
@@ -16,9 +21,9 @@ beforeEach(() => {
 })
 
 let lastRandom = 0
-function open(root: string, publication?: Publication): PageSession {
+function open(root: string, publication?: Publication, others: Partial<PageDeps> = {}): PageSession {
   const random = () => (lastRandom = (lastRandom + 0.381) % 1)
-  const deps = { connection: server.connect(), limits: defaultLimits, clock, random, live: loadLive }
+  const deps = { connection: server.connect(), limits: defaultLimits, clock, random, live: loadLive, ...others }
   return openPage(root, publication ? { ...deps, publication } : deps)
 }
 
@@ -73,6 +78,107 @@ describe('a live page', () => {
     await clock.until(has(late, 20))
     expect(numbers(late)).toEqual(upTo(20))
     expect(await wordsOf(late, 7)).toBe('entry 7')
+  })
+
+  /** Whether a frame has a message with a head, and nothing else. */
+  const isHead = (frame: Uint8Array) => new TextDecoder('latin1').decode(frame).includes('watchfire head 1')
+
+  /** The first tab, and the same tab after a reload, on one disk. The first one does not close the page. */
+  function reloadedTab(root: string) {
+    const disk = new FakeFolder()
+    const folder = () => new PageFolder(async () => disk.handle, ['page'], { write: fakeWriter(disk), estimate: async () => ({}) })
+    const onDisk =
+      (hasLeftovers: boolean): MakeBlockStore =>
+      (_, bytesMax, after) =>
+        new DiskBlockStore({ bytesMax, open: async () => folder(), hasLeftovers, after })
+    const connection = server.connect()
+    return {
+      disk,
+      first: open(root, undefined, { blocks: onDisk(false), connection }),
+      /** The tab is gone without a word, and opens the page again. */
+      reload: () => {
+        for (const member of server.members.filter((each) => each.connection === connection)) server.removeMember(member)
+        return open(root, undefined, { blocks: onDisk(true) })
+      },
+    }
+  }
+
+  /** The numbers of the heads on disk: of each note the first, without its signature. */
+  async function keptNumbers(disk: FakeFolder): Promise<number[][]> {
+    const page = disk.below.get('page')
+    const notes = page instanceof FakeFolder ? [...page.below].filter(([name]) => name.startsWith('note')) : []
+    const bytes = await Promise.all(notes.map(async ([, file]) => new DataView(await (file as Blob).arrayBuffer())))
+    return bytes.map((note) => Array.from({ length: note.byteLength / HEAD_BYTES }, (_, i) => note.getUint32(i * HEAD_BYTES + 48)))
+  }
+
+  /** Waits for a note with these heads. */
+  async function untilKept(disk: FakeFolder, ...wanted: number[]): Promise<void> {
+    let kept: number[][] = []
+    await clock.until(() => {
+      void keptNumbers(disk).then((now) => (kept = now))
+      return kept.some((heads) => heads.join() === wanted.join())
+    })
+  }
+
+  it('is whole after the reload of the only tab that has it, for later readers too', async () => {
+    const { root, publisher } = await published('Harbour')
+    for (const number of upTo(3)) await publisher.append(text(`entry ${number}`))
+    const { disk, first, reload } = reloadedTab(root)
+    await clock.until(has(first, 3))
+    await publisher.append(text('entry 4'))
+    await clock.until(has(first, 4))
+    await untilKept(disk, 4)
+    publisher.close()
+    const again = reload()
+    await clock.until(has(again, 4))
+    expect(await wordsOf(again, 4)).toBe('entry 4')
+    expect(again.live()).toMatchObject({ title: 'Harbour', isComplete: true, splitAt: null })
+    const late = open(root)
+    await clock.until(has(late, 4))
+    again.close()
+    await clock.until(() => disk.files().length === 0)
+  })
+
+  it('has the entries that are here after a reload, although the newest never came, and takes no damaged head', async () => {
+    const { root, publisher } = await published()
+    await publisher.append(text('entry 1'))
+    const { disk, first, reload } = reloadedTab(root)
+    await clock.until(has(first, 1))
+    await untilKept(disk, 1)
+    // The reader gets heads and no blocks.
+    server.refuseRelay = (_from, _to, data) => (isHead(data) ? null : { status: 'error', response: { reason: 'peer gone' } })
+    await publisher.append(text('entry 2'))
+    await untilKept(disk, 1, 2)
+    publisher.close()
+    const page = await disk.getDirectoryHandle('page')
+    const damaged = new Uint8Array(HEAD_BYTES).fill(7)
+    page.below.set('note.0', new Blob([damaged, damaged.subarray(9)]))
+    const again = reload()
+    await clock.until(() => numbers(again)?.length === 1)
+    expect(await wordsOf(again, 1)).toBe('entry 1')
+    expect(again.live()?.isComplete).toBe(false)
+  })
+
+  it('adds nothing of an entry that is stopped, and those after it', async () => {
+    const { publisher } = await published()
+    const stop = new AbortController()
+    let slices = 0
+    class Slow extends Blob {
+      override get size() {
+        return 64 << 20
+      }
+      override slice(): Blob {
+        if (++slices === 6) stop.abort()
+        return new Blob([`${slices}`])
+      }
+    }
+    const large = { form: 'file', name: 'large', sources: [{ path: 'large', blob: new Slow() }] } as const
+    const stopped = publisher.append(large, { signal: stop.signal })
+    const next = publisher.append(text('next'))
+    await expect(stopped).rejects.toThrow(/abort/i)
+    await next
+    expect(slices).toBeLessThan(20)
+    expect(publisher.live()?.entries.map(({ form }) => form)).toEqual(['text'])
   })
 
   it('reaches readers that the publisher does not know', async () => {

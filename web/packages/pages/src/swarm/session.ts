@@ -193,10 +193,10 @@ export class Session implements PageSession {
     return this.#content.live?.feed ?? null
   }
 
-  async append(entry: LiveSource): Promise<void> {
+  async append(entry: LiveSource, options: { signal?: AbortSignal } = {}): Promise<void> {
     const live = await this.#content.begun
     if (!live) throw new Error('cannot append an entry: this page is not live')
-    await live.append(entry)
+    await live.append(entry, options)
     this.#notify()
   }
 

@@ -4,6 +4,7 @@ import {
   type Bytes,
   type Cid,
   type CidKey,
+  concat,
   DAG_PB,
   type FileListing,
   findFile,
@@ -16,6 +17,7 @@ import {
   ENTRIES_MAX,
   type Entry,
   type Head,
+  HEAD_BYTES,
   History,
   LiveError,
   type Offer,
@@ -30,6 +32,8 @@ import { buildContent } from './publish.ts'
 
 /** Entries that may wait to be appended. */
 const APPENDS_MAX = 64
+/** Heads of an earlier visit that are verified. The store has two notes, and each has at most two heads. */
+const KEPT_HEADS_MAX = 4
 
 /** The open page that a live page belongs to. */
 interface OpenPage extends Pick<HeadExchangeDeps, 'clock' | 'peers'> {
@@ -48,6 +52,8 @@ export class LivePage {
   #heads: HeadExchange | null = null
   /** All nodes that the download was told to fetch, also those that the history does not know any more. */
   readonly #nodes = new Set<CidKey>()
+  /** The heads that the store has for a later visit. */
+  #kept: readonly Head[] = []
   /** What `feed` returned last; `null` when the history has changed since. */
   #feed: LiveFeed | null = null
   /** Resolves when the last entry is appended. */
@@ -98,6 +104,7 @@ export class LivePage {
       if (!(error instanceof LiveError)) throw error
       return true // The history keeps the number of the invalid entry.
     } finally {
+      this.#keepHeads()
       this.#heads?.noteEntry()
     }
   }
@@ -138,7 +145,31 @@ export class LivePage {
     this.#feed = null
     const offer = this.#history.offer(head)
     if (offer === 'newer' || offer === 'split') this.#open?.onChange()
+    this.#keepHeads()
     return offer
+  }
+
+  /** The valid heads in the notes of an earlier visit, the oldest first. */
+  async keptHeads(notes: readonly Bytes[]): Promise<Head[]> {
+    const encoded = notes.flatMap((note) => inPieces(note, HEAD_BYTES)).slice(0, KEPT_HEADS_MAX)
+    const heads: Head[] = []
+    for (const bytes of encoded) {
+      try {
+        heads.push(await this.verify(bytes))
+      } catch (error) {
+        // A tab that ended while it wrote has left a part of a note.
+        if (!(error instanceof LiveError)) throw error
+      }
+    }
+    return heads.sort((a, b) => a.number - b.number)
+  }
+
+  /** Stores the heads for a later visit, after the blocks of their entries. */
+  #keepHeads(): void {
+    const heads = this.#history.startingHeads
+    if (this.#open === null || (heads.length === this.#kept.length && heads.every((head, i) => head === this.#kept[i]))) return
+    this.#kept = heads
+    this.#open.store.putNote(concat(heads.map(({ bytes }) => bytes)))
   }
 
   /** Begins to exchange heads with the peers of the open page. */
@@ -149,10 +180,10 @@ export class LivePage {
   }
 
   /** Appends an entry, after those that are being appended. Its blocks are put into the store of the page. */
-  async append(entry: LiveSource): Promise<void> {
+  async append(entry: LiveSource, { signal }: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.#appending >= APPENDS_MAX) throw new Error(livePages('busy'))
     this.#appending++
-    const appended = this.#appended.then(() => this.#append(entry))
+    const appended = this.#appended.then(() => this.#append(entry, signal))
     this.#appended = appended.catch(() => undefined)
     try {
       await appended
@@ -161,12 +192,14 @@ export class LivePage {
     }
   }
 
-  async #append(entry: LiveSource): Promise<void> {
+  async #append(entry: LiveSource, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted()
     if (this.#key === null || this.#open === null) throw new Error('cannot append an entry: only the tab that began this page can')
     const { store, bytesMax, onChange } = this.#open
     if (this.isSplit) throw new Error(livePages('split'))
     if (this.#history.last >= ENTRIES_MAX) throw new Error(livePages('full'))
-    const { cid, dagBytes } = await buildContent(store, entry, bytesMax)
+    const { cid, dagBytes } = await buildContent(store, entry, bytesMax, signal)
+    signal?.throwIfAborted()
     const { form, name } = entry
     const fresh = { timeMs: Date.now(), form, name, content: cid, contentBytes: dagBytes }
     const { block } = await this.#history.append(this.#key, fresh)
@@ -202,4 +235,8 @@ export class LivePage {
     const all = [this.#history.page, ...this.#history.nodes, ...contents]
     return [...new Map(all.map((cid) => [cid.key, cid])).values()]
   }
+}
+
+function inPieces(bytes: Bytes, length: number): Bytes[] {
+  return Array.from({ length: Math.ceil(bytes.length / length) }, (_, i) => bytes.slice(i * length, (i + 1) * length))
 }

@@ -24,13 +24,19 @@ export async function publishLive(title: string, options: { readonly pageBytesMa
  * Puts the blocks of an entry's content into the store of a page. Rejects with a `ContentError` if the page would have more than
  * `bytesMax` bytes. Returns the root, and the size of all blocks.
  */
-export async function buildContent(store: BlockStore, entry: LiveSource, bytesMax: number): Promise<{ cid: Cid; dagBytes: number }> {
+export async function buildContent(
+  store: BlockStore,
+  entry: LiveSource,
+  bytesMax: number,
+  signal?: AbortSignal,
+): Promise<{ cid: Cid; dagBytes: number }> {
   const sources = sourcesOf(entry)
   const bytes = sources.reduce((sum, { path, blob }) => sum + blob.size + LINK_BYTES_MAX + 3 * path.length, store.bytes + NODE_BYTES_MAX)
   if (bytes > bytesMax) throw new ContentError({ kind: 'too-large', bytes, bytesMax })
   const [only, ...others] = sources
   if (only === undefined) throw new Error(livePages('noFiles'))
-  const building = others.length === 0 && !only.path.includes('/') ? buildFile(only.blob) : buildDirectory(sources)
+  const options = signal === undefined ? {} : { signal }
+  const building = others.length === 0 && !only.path.includes('/') ? buildFile(only.blob, options) : buildDirectory(sources, options)
   for (;;) {
     const step = await building.next()
     if (step.done) return step.value
