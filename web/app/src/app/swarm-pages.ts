@@ -33,10 +33,7 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
     try {
-      for (const entry of live.entries) {
-        signal.throwIfAborted()
-        await page.append(entry)
-      }
+      for (const entry of live.entries) await page.append(entry, { signal })
       signal.throwIfAborted()
     } catch (error) {
       // Nobody has its link, and its editor is shown again.

@@ -12,15 +12,17 @@ const FORMATS = ['text', 'markdown'] as const
 export function AppendForm({ session }: { session: PageSession }) {
   const [words, setWords] = useState('')
   const [format, setFormat] = useState<(typeof FORMATS)[number]>('text')
-  const [isAdding, setAdding] = useState(false)
+  /** Texts and lots of files that are being added. The page adds one entry after another, and bounds how many wait. */
+  const [adding, setAdding] = useState(0)
+  const [isAddingText, setAddingText] = useState(false)
   const [problem, setProblem] = useState<string | null>(null)
   const box = useRef<HTMLTextAreaElement>(null)
 
   const append = async (entries: readonly LiveSource[]): Promise<boolean> => {
     const swarm = session.swarm.peek()
-    if (swarm === null || isAdding) return false
+    if (swarm === null) return false
     setProblem(null)
-    setAdding(true)
+    setAdding((count) => count + 1)
     try {
       for (const entry of entries) await swarm.append(entry)
       return true
@@ -28,15 +30,19 @@ export function AppendForm({ session }: { session: PageSession }) {
       setProblem(reason instanceof Error && reason.message !== '' ? reason.message : text('notAdded'))
       return false
     } finally {
-      setAdding(false)
+      setAdding((count) => count - 1)
     }
   }
   const addText = async () => {
+    if (isAddingText) return
     if (words.trim() === '') return box.current?.focus()
+    setAddingText(true)
     // Lines of Markdown stay lines.
     const entry = format === 'markdown' ? textEntry(withLineBreaks(words), NOTE_NAME) : textEntry(words, null)
     // The beginning of the next entry may be behind it already.
-    if (await append([entry])) setWords((now) => (now.startsWith(words) ? now.slice(words.length) : now))
+    const isAdded = await append([entry])
+    setAddingText(false)
+    if (isAdded) setWords((now) => (now.startsWith(words) ? now.slice(words.length) : now))
     box.current?.focus()
   }
   const addFiles = (files: readonly PageFile[]) => void append(fileEntries(files))
@@ -45,7 +51,7 @@ export function AppendForm({ session }: { session: PageSession }) {
     <form
       class="append"
       aria-label={text('add')}
-      aria-busy={isAdding}
+      aria-busy={adding > 0}
       onSubmit={(event) => {
         event.preventDefault()
         void addText()
@@ -77,7 +83,7 @@ export function AppendForm({ session }: { session: PageSession }) {
         </p>
       )}
       <div class="bar">
-        <fieldset class="switch" disabled={isAdding}>
+        <fieldset class="switch" disabled={isAddingText}>
           <legend class="unseen">{text('format')}</legend>
           {FORMATS.map((each) => (
             <label key={each}>
@@ -86,9 +92,9 @@ export function AppendForm({ session }: { session: PageSession }) {
             </label>
           ))}
         </fieldset>
-        <FilePicker label={text('addFiles')} isDisabled={isAdding} onPick={addFiles} />
-        <button type="submit" class="light" disabled={isAdding}>
-          {text(isAdding ? 'adding' : 'submit')}
+        <FilePicker label={text('addFiles')} isDisabled={false} onPick={addFiles} />
+        <button type="submit" class="light" disabled={isAddingText}>
+          {text(adding > 0 ? 'adding' : 'submit')}
         </button>
       </div>
       <p class="small">{text('onlyHere')}</p>

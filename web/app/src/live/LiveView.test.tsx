@@ -41,4 +41,26 @@ describe('a live page', () => {
     added()
     await vi.waitFor(() => expect(box.value).toBe('A boat'))
   })
+
+  it('adds files that are pasted while an entry is added', async () => {
+    const added: string[] = []
+    const ends: (() => void)[] = []
+    const append = ({ name }: { name: string }) => {
+      added.push(name)
+      return new Promise<void>((resolve) => ends.push(resolve))
+    }
+    const place = await shown({ isOurs: true }, append as () => Promise<void>)
+    const form = place.querySelector('form') as HTMLFormElement
+    const paste = (name: string) => {
+      const event = new Event('paste', { bubbles: true, cancelable: true })
+      Object.assign(event, { clipboardData: { files: [new File(['x'], name)] } })
+      return act(() => void place.querySelector('textarea')?.dispatchEvent(event))
+    }
+    await paste('first.png')
+    await paste('second.png')
+    expect(added).toEqual(['first.png', 'second.png'])
+    expect(form.getAttribute('aria-busy')).toBe('true')
+    for (const end of ends) end()
+    await vi.waitFor(() => expect(form.getAttribute('aria-busy')).toBe('false'))
+  })
 })
