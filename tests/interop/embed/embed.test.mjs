@@ -5,7 +5,9 @@ import { before, test } from 'node:test'
 
 import { drop, folderOf } from '../browser/dropped-files.mjs'
 import { addressOf, newVisitor, startServer, WAIT_MS } from '../browser/page-driver.mjs'
+import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { EXAMPLES } from './readme-examples.mjs'
 import { serveSite } from './site.mjs'
 import { typeErrors } from './typed-program.mjs'
@@ -126,7 +128,7 @@ test('a dropped text is ignored', async (t) => {
   assert.deepEqual(visitor.pageErrors, [])
 })
 
-test('HTML is shown without scripts', async (t) => {
+test('HTML is shown without scripts, and a live page as it grows', async (t) => {
   const server = await startFor(t)
   const html = '<!doctype html><title>x</title><h1>Words</h1><script>top.pwned = 1</script><img src=x onerror="top.pwned = 1">'
   const { cid } = await shareFile(t, server, 'page.html', html)
@@ -134,6 +136,20 @@ test('HTML is shown without scripts', async (t) => {
   await shadowOf(reader).waitFor({ timeout: WAIT_MS })
   await reader.tab.frameLocator('watch-fire iframe').getByText('Words').waitFor({ timeout: WAIT_MS })
   assert.equal(await reader.tab.evaluate(() => 'pwned' in globalThis), false)
+
+  // The same element shows a live page that grows. Its texts are texts.
+  const share = new Command(t, newFolder(), 'share', ['--live', '--title', 'Harbour log', '--to', addressOf(server)], {}, 'pipe')
+  const { page } = await share.event('live')
+  await reader.tab
+    .locator('watch-fire')
+    .evaluate((element, cid) => element.setAttribute('cid', cid), new URL(page).pathname.split('/').pop())
+  await shadowOf(reader).getByRole('heading', { name: 'Harbour log' }).waitFor({ timeout: WAIT_MS })
+  for (const entry of ['The fog lifts', '<!doctype html><b>gull</b>']) {
+    share.write(`${entry}\n`)
+    await shadowOf(reader).getByText(entry).waitFor({ timeout: WAIT_MS })
+  }
+  const entries = await shadowOf(reader).locator('li pre').allTextContents()
+  assert.deepEqual([await statusOf(reader), ...entries], ['shown', '<!doctype html><b>gull</b>', 'The fog lifts'])
 })
 
 test('an element with an invalid CID or server shows its own content and names the cause', async (t) => {

@@ -53,6 +53,11 @@ export async function render(page: Readable, address: string): Promise<Rendered>
   return { node: list, dispose }
 }
 
+/** Shows a text, whatever it begins with. */
+export async function renderText(blob: Blob): Promise<Rendered> {
+  return { node: textOf(await blob.slice(0, SHOWN_BYTES_MAX).text()), dispose: () => undefined }
+}
+
 async function renderFile(blob: Blob, path: string): Promise<Rendered> {
   const start = new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer())
   const { kind, type } = kindOf(start)

@@ -1,5 +1,6 @@
 import { ReadablePage, type PageState } from '@watchfire/pages'
 import { cidOfLink, type Cid } from '@watchfire/pages/content'
+import type { LiveView } from './live-view.ts'
 import { render, type Rendered } from './render.ts'
 import { addressOf, useServer, type Server } from './server.ts'
 import { text } from './messages/element.ts'
@@ -7,7 +8,7 @@ import { text } from './messages/element.ts'
 /**
  * - `waiting`: not all of the page is here, or the element is not in a document. The content of the element is shown. `problem`
  *   says if the server is the reason.
- * - `shown`: the page is shown, and served to others.
+ * - `shown`: the page is shown, and served to others. A live page is shown from its first block on, and grows.
  * - `locked`: the page is private, and the attribute `key` is missing or does not open it.
  * - `failed`: the page can never be shown; `problem` says why.
  */
@@ -15,7 +16,8 @@ export type WatchFireStatus = 'waiting' | 'shown' | 'locked' | 'failed'
 
 const STYLE = `:host { display: block } :host([hidden]) { display: none }
 [part=page] { max-width: 100% } img, video { max-width: 100%; height: auto } pre { white-space: pre-wrap; overflow-wrap: anywhere }
-iframe { width: 100%; height: 100%; min-height: 20em; border: 0 }`
+iframe { width: 100%; height: 100%; min-height: 20em; border: 0 } li + li { margin-block-start: 1em }
+time { display: block; font-size: small; opacity: .75 } h2 { overflow-wrap: anywhere }`
 
 /**
  * `<watch-fire cid="..." server="https://..." key="...">` shows a page, or what is inside it until all of the page is here.
@@ -125,6 +127,8 @@ class ShownPage {
   #isClosed = false
   #isRendering = false
   #rendered: Rendered | null = null
+  /** The view of a live page. */
+  #live: LiveView | null = null
 
   constructor(server: Server, cid: Cid, key: string | null, listener: Listener) {
     this.#server = server
@@ -160,8 +164,8 @@ class ShownPage {
     const isComplete = state?.phase === 'complete' && page?.listing()?.isFinal === true
     if (state?.phase === 'failed') this.#listener.change('failed', state.problems.find(({ fatal }) => fatal)?.sentence ?? null, state)
     else if (page?.privacy.kind === 'closed') this.#listener.change('locked', page.privacy.problem?.message ?? null, state)
-    else if (this.#rendered !== null) this.#listener.change('shown', null, state)
-    else if (page !== null && isComplete) void this.#render(page, address)
+    else if (this.#rendered !== null) this.#update(state)
+    else if (page !== null && (isComplete || page.live() !== null)) void this.#render(page, address)
     else this.#wait(state)
   }
 
@@ -176,11 +180,16 @@ class ShownPage {
     } else this.#listener.change('waiting', null, state)
   }
 
+  #update(state: PageState | null): void {
+    this.#live?.update()
+    this.#listener.change('shown', null, state)
+  }
+
   async #render(page: ReadablePage, address: string): Promise<void> {
     if (this.#isRendering) return
     this.#isRendering = true
     try {
-      const rendered = await render(page, address)
+      const rendered = page.live() === null ? await render(page, address) : await this.#renderLive(page, address)
       if (this.#isClosed) {
         rendered.dispose()
         return
@@ -193,6 +202,13 @@ class ShownPage {
     } finally {
       this.#isRendering = false
     }
+  }
+
+  /** The code for it is loaded with the first live page. */
+  async #renderLive(page: ReadablePage, address: string): Promise<Rendered> {
+    const { LiveView } = await import('./live-view.ts')
+    this.#live = new LiveView(page, address)
+    return this.#live
   }
 }
 
