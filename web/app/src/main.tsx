@@ -18,6 +18,10 @@ const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
   .then(({ connect }) => connect('/socket'))
 const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
 const site = liveSite(channels, limits)
+afterPaint()
+  .then(() => import('./app/steady-presses.ts'))
+  .then(({ keepPressesSteady }) => keepPressesSteady(window))
+  .catch(() => undefined)
 
 // English is available at once; another language is used when its messages have loaded.
 await loadLanguage(navigator.languages).catch(() => undefined)

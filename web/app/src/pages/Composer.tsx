@@ -16,7 +16,6 @@ type Drafting = typeof import('./drafting.ts')
 
 // Loaded after the first paint, ahead of the first drop and of the page.
 const loadDrafting = () => import('./drafting.ts')
-const Chips = lazy(() => import('./Chips.tsx').then(({ Chips }) => Chips))
 const LiveSwitch = lazy(() => import('./LiveSwitch.tsx').then(({ LiveSwitch }) => LiveSwitch))
 const Preview = lazy(() => import('./Preview.tsx').then(({ Preview }) => Preview))
 
@@ -38,7 +37,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const [reading, setReading] = useState(0)
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
-  const drafting = useRef<Drafting | null>(null)
+  const [drafting, setDrafting] = useState<Drafting | null>(null)
   const { writing } = draft
   const bytes = draftBytes(draft)
   const most = site.limits.value?.get('page_bytes_max')?.value ?? null
@@ -51,8 +50,9 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const add = async (added: readonly PageFile[], emptyFolders: readonly string[] = []) => {
     setProblem(null)
     try {
-      const { withShownFiles } = await loadDrafting()
-      change((before) => withShownFiles(before, added, emptyFolders, cursor(before.text)))
+      const loaded = await loadDrafting()
+      setDrafting(loaded)
+      change((before) => loaded.withShownFiles(before, added, emptyFolders, cursor(before.text)))
     } catch {
       setProblem(shell('partMissing'))
     }
@@ -79,10 +79,10 @@ export function Composer({ site, onCreate }: ComposerProps) {
     void afterPaint()
       .then(loadDrafting)
       .then((loaded) => {
-        drafting.current = loaded
+        setDrafting(loaded)
         return loaded.receive(change)
       })
-      .catch(() => undefined)
+      .catch(() => setProblem(shell('partMissing')))
     return () => work.current?.abort()
   }, [])
 
@@ -114,15 +114,14 @@ export function Composer({ site, onCreate }: ComposerProps) {
   }
   const onPaste = (event: ClipboardEvent) => {
     const { clipboardData } = event
-    const loaded = drafting.current
-    if (isCreating || loaded === null || clipboardData === null) return
+    if (isCreating || drafting === null || clipboardData === null) return
     const pasted = filesOf(clipboardData.files)
     const plain = clipboardData.getData('text/plain')
-    if (pasted.length > 0 && !loaded.isPastedText(plain, pasted)) {
+    if (pasted.length > 0 && !drafting.isPastedText(plain, pasted)) {
       event.preventDefault()
       return void add(pasted)
     }
-    const markdown = writing === 'markdown' ? loaded.markdownOf(clipboardData.getData('text/html')) : null
+    const markdown = writing === 'markdown' ? drafting.markdownOf(clipboardData.getData('text/html')) : null
     // The browser's own way of typing it can be undone.
     if (markdown !== null && document.execCommand('insertText', false, markdown)) event.preventDefault()
   }
@@ -176,7 +175,9 @@ export function Composer({ site, onCreate }: ComposerProps) {
       <p class="means small" id="means">
         {home(`${writing}Means`)}
       </p>
-      {draft.files.length > 0 && <Chips draft={draft} onPutInText={putInText} onChange={(changed) => change(() => changed)} />}
+      {drafting !== null && draft.files.length > 0 && (
+        <drafting.Chips draft={draft} onPutInText={putInText} onChange={(changed) => change(() => changed)} />
+      )}
       {problem !== null && (
         <p class="notice bad" role="alert">
           {problem}
