@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { withTimeout } from '../lib/deadlines.mjs'
 import { drop, folderOf } from './dropped-files.mjs'
 import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
-import { picture } from './fixtures.mjs'
+import { file, picture } from './fixtures.mjs'
 
 test('a folder dropped anywhere on the home page becomes a page with its files', async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
@@ -49,6 +49,28 @@ test('a page is not created while a dropped folder is still being read', async (
   assert(await light.isDisabled())
   await person.tab.getByRole('textbox', { name: 'Text of the page' }).press('Control+Enter')
   await person.tab.evaluate(() => globalThis.releaseFolder())
+  await light.click()
+  await person.sharedLink()
+  await person.waitForText('notes.txt')
+  person.assertNoPageErrors()
+})
+
+test('a page is not created without the files that were just picked', async (t) => {
+  const person = await newVisitor(t, await startServer(t))
+  // The part of the app that puts files into the draft comes late.
+  let release = () => {}
+  const released = new Promise((resolve) => (release = () => resolve(undefined)))
+  await person.tab.route(/\/drafting-[^/]*\.js$/, async (route) => {
+    await released
+    await route.continue()
+  })
+  await person.goTo('/')
+  await person.compose({ text: 'Look at this.', files: [file('notes.txt', 'The third day.')] })
+  await person.waitForText('Reading the files')
+  const light = person.tab.getByRole('button', { name: 'Light this page' })
+  assert(await light.isDisabled())
+  await person.tab.getByRole('textbox', { name: 'Text of the page' }).press('Control+Enter')
+  release()
   await light.click()
   await person.sharedLink()
   await person.waitForText('notes.txt')

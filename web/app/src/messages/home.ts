@@ -22,7 +22,7 @@ export const home = part('home', {
   textMeans: 'Shown exactly as you write it.',
   htmlMeans: 'A web page. It has no access to the network; its readers choose whether its scripts run.',
   preview: 'Preview',
-  reading: 'Reading the dropped files…',
+  reading: 'Reading the files…',
   nothing: 'The page is still empty: write something, or add a file.',
   files: 'Files of the page',
   putInText: 'Insert in text',

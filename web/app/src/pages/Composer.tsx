@@ -5,6 +5,7 @@ import type { PageFile, PageSession, Site } from '../ui/site.ts'
 import { percentOf, percentText, sizeText } from '../messages/index.ts'
 import { home } from '../messages/home.ts'
 import { shell } from '../messages/shell.ts'
+import { RECEIVED_HASH } from '../service-worker/received-hash.ts'
 import { afterPaint } from '../ui/after-paint.ts'
 import { lazy } from '../ui/lazy.tsx'
 import type { Writing } from './draft.ts'
@@ -30,10 +31,10 @@ interface ComposerProps {
 
 /** The editor of the home page, with the files that go with the text. */
 export function Composer({ site, onCreate }: ComposerProps) {
-  const { draft, change, isKept, forget } = useDraft()
+  const { draft, change, isRestoring, isKept, forget } = useDraft()
   const [problem, setProblem] = useState<string | null>(null)
   const [hashed, setHashed] = useState<number | null>(null)
-  /** Drops that are being read. The page would be without their files. */
+  /** Picked, pasted or dropped files that are not in the draft yet. The page would be without them. */
   const [reading, setReading] = useState(0)
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
@@ -44,13 +45,21 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const tooLarge = most !== null && bytes > most
   const empty = isEmpty(draft)
   const isCreating = hashed !== null
-  const isReading = reading > 0
+  const isReading = reading > 0 || isRestoring
   const cursor = (text: string) => box.current?.selectionEnd ?? text.length
 
+  const whileReading = async <T,>(work: Promise<T>): Promise<T> => {
+    setReading((count) => count + 1)
+    try {
+      return await work
+    } finally {
+      setReading((count) => count - 1)
+    }
+  }
   const add = async (added: readonly PageFile[], emptyFolders: readonly string[] = []) => {
     setProblem(null)
     try {
-      const loaded = await loadDrafting()
+      const loaded = await whileReading(loadDrafting())
       setDrafting(loaded)
       change((before) => loaded.withShownFiles(before, added, emptyFolders, cursor(before.text)))
     } catch {
@@ -63,12 +72,13 @@ export function Composer({ site, onCreate }: ComposerProps) {
     // Must be read before the first await, because the browser then empties the transfer.
     const entries = [...items].flatMap((item) => (item.kind === 'file' ? (item.webkitGetAsEntry() ?? []) : []))
     if (entries.length === 0) return add(filesOf(files))
-    setReading((count) => count + 1)
-    const { readDrop } = await loadDrafting().catch(() => ({ readDrop: null }))
-    const found = await readDrop?.(entries)
-    if (found !== undefined) await add(found.files, found.emptyFolders)
-    setReading((count) => count - 1)
-    setProblem(found === undefined ? shell('partMissing') : found.notice)
+    const addFound = async (): Promise<string | null> => {
+      const { readDrop } = await loadDrafting()
+      const { files, emptyFolders, notice } = await readDrop(entries)
+      await add(files, emptyFolders)
+      return notice
+    }
+    setProblem(await whileReading(addFound()).catch(() => shell('partMissing')))
   })
   const putInText = ({ path }: PageFile) =>
     void loadDrafting().then(({ pictureMarkup, withMarkup }) =>
@@ -76,13 +86,14 @@ export function Composer({ site, onCreate }: ComposerProps) {
     )
   useUnloadWarning(!empty && !isKept)
   useEffect(() => {
-    void afterPaint()
+    const loading = afterPaint()
       .then(loadDrafting)
       .then((loaded) => {
         setDrafting(loaded)
         return loaded.receive(change)
       })
-      .catch(() => setProblem(shell('partMissing')))
+    const received = location.hash === RECEIVED_HASH ? whileReading(loading) : loading
+    void received.catch(() => setProblem(shell('partMissing')))
     return () => work.current?.abort()
   }, [])
 

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { EMPTY_DRAFT, type Draft } from './draft.ts'
 import { firstDraft, keepDraft } from './draft-store.ts'
 
@@ -8,6 +8,8 @@ const loadFileStore = () => import('./draft-file-store.ts')
 interface UsedDraft {
   draft: Draft
   change: (change: (before: Draft) => Draft) => void
+  /** Whether its files from before a reload are still being read. A page made now would be without them. */
+  isRestoring: boolean
   /** Whether a reload would show it again. */
   isKept: boolean
   /** Removes what is kept, also when the editor is about to leave the screen. */
@@ -20,28 +22,28 @@ export function useDraft(): UsedDraft {
   const [draft, change] = useState(first.draft)
   const [isTextKept, setTextKept] = useState(true)
   const [keptFiles, setKeptFiles] = useState<Draft['files']>([])
-  const restoring = useRef(first.hadFiles)
+  const [isRestoring, setRestoring] = useState(first.hadFiles)
   const { files, emptyFolders } = draft
   useEffect(() => {
-    if (!restoring.current) return
+    if (!isRestoring) return
     void loadFileStore()
       .then(({ restore }) => restore())
       .catch(() => null)
       .then((withKept) => {
-        restoring.current = false
+        setRestoring(false)
         if (withKept !== null) change(withKept)
       })
   }, [])
   useEffect(() => {
-    if (!restoring.current) setTextKept(keepDraft(draft))
-  }, [draft])
+    if (!isRestoring) setTextKept(keepDraft(draft))
+  }, [draft, isRestoring])
   useEffect(() => {
-    if (restoring.current || (files.length === 0 && keptFiles.length === 0)) return
+    if (isRestoring || (files.length === 0 && keptFiles.length === 0)) return
     void loadFileStore()
       .then(({ keepFiles }) => keepFiles({ files, emptyFolders }))
       .then((isKept) => isKept && setKeptFiles(files))
       .catch(() => undefined)
-  }, [files])
+  }, [files, isRestoring])
   const forget = () => {
     change(EMPTY_DRAFT)
     keepDraft(EMPTY_DRAFT)
@@ -51,5 +53,5 @@ export function useDraft(): UsedDraft {
         () => undefined,
       )
   }
-  return { draft, change, forget, isKept: isTextKept && (files.length === 0 || keptFiles === files) }
+  return { draft, change, forget, isRestoring, isKept: isTextKept && (files.length === 0 || keptFiles === files) }
 }

@@ -3,10 +3,12 @@
  * service worker answers that form, so that nothing of it reaches the server. The home page takes it from here into its editor.
  */
 
+import { RECEIVED_HASH } from './received-hash.ts'
+
 /** The path to which the browser sends the form; see `manifest.webmanifest`. */
 export const RECEIVE_PATH = '/receive'
 /** The address of the home page when there is received content. */
-export const RECEIVED_ADDRESS = '/#received'
+export const RECEIVED_ADDRESS = `/${RECEIVED_HASH}`
 
 const STORE = 'watchfire-received'
 const TEXT = '/received/text'
