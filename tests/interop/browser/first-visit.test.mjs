@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { BackgroundTab } from './background-tab.mjs'
 import { file, picture } from './fixtures.mjs'
-import { newVisitor, newVisitors, startServer } from './page-driver.mjs'
+import { newVisitor, newVisitors, startServer, WAIT_MS } from './page-driver.mjs'
 
 const PHONE = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }
 const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
@@ -137,7 +137,7 @@ test('nobody has the page: it says what to do, and a notification says when it i
   const notices = `navigator.serviceWorker.getRegistration()
     .then((registration) => registration?.getNotifications() ?? [])
     .then((all) => all.map(({ title, data }) => [title, data]))`
-  await waitUntil(async () => (await hidden.evaluate(notices)).length > 0, 'the notification is shown')
+  await waitUntil(async () => (await hidden.evaluate(notices)).length > 0, 'the notification is shown', WAIT_MS)
   assert.deepEqual(await hidden.evaluate(notices), [['back-again.md is back', link]])
   assert.equal(await hidden.evaluate('document.visibilityState'), 'hidden')
   await hidden.waitForText('Back again.')
