@@ -42,7 +42,9 @@ export function Player({ file, kind, mime, name }: PlayerProps) {
     controls: true,
     preload: 'auto',
     'aria-label': name,
-    onError: () => {
+    onError: ({ currentTarget }: { currentTarget: EventTarget }) => {
+      // A player that was taken away fails when its source is withdrawn.
+      if (currentTarget !== player.current) return
       resumeAt.current = player.current?.currentTime ?? 0
       // A browser that cannot play the stream may still play the whole file.
       if (source.kind === 'stream') setWhole(true)

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { pattern } from '../../../packages/pages/test/pattern.ts'
 import { isSameBytes, type Bytes } from '@watchfire/pages/content'
 import { pullStream } from './pull-stream.ts'
@@ -67,6 +67,18 @@ const settled = async () => {
 }
 
 describe('a file that a tab offers', () => {
+  it('does not wait for ever for a worker that is never registered', async () => {
+    vi.useFakeTimers()
+    try {
+      const workers = Object.assign(new FakeServiceWorkers(), { controller: null, register: () => new Promise<void>(() => {}) })
+      const ready = new FileStreams(workers).ready()
+      await vi.advanceTimersByTimeAsync(3000)
+      expect(await ready).toBe(false)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
   it('can be read through the worker, whole or in part', async () => {
     const workers = new FakeServiceWorkers()
     const { url } = new FileStreams(workers).offer('stream', offered())

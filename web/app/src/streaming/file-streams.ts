@@ -8,8 +8,8 @@ const TICKETS_MAX = 64
 const STREAMS_PER_TICKET_MAX = 4
 /** Interval between messages that keep the worker running while streams are open. */
 const KEEP_ALIVE_INTERVAL_MS = 20_000
-/** The longest wait for the worker to take control of a tab that was loaded without it. */
-const CLAIM_TIMEOUT_MS = 3000
+/** The longest wait for the worker to be registered, and to take control of a tab that was loaded without it. */
+const CONTROL_TIMEOUT_MS = 3000
 
 /** A file that this tab offers to the worker. */
 export interface OfferedFile {
@@ -60,14 +60,15 @@ export class FileStreams {
   async #start(): Promise<boolean> {
     const workers = this.#workers
     const controlled = new Promise<void>((resolve) => workers.addEventListener('controllerchange', () => resolve()))
-    await workers.register('/worker.js', { scope: '/', updateViaCache: 'none' })
-    const timeout = new Promise<void>((resolve) => setTimeout(resolve, CLAIM_TIMEOUT_MS))
-    const claimed = workers.ready.then(({ active }) => {
+    const claim = async () => {
+      await workers.register('/worker.js', { scope: '/', updateViaCache: 'none' })
+      const { active } = await workers.ready
       if (workers.controller !== null) return
       active?.postMessage({ streaming: 'claim' })
-      return controlled
-    })
-    await Promise.race([claimed, timeout])
+      await controlled
+    }
+    const timeout = new Promise<void>((resolve) => setTimeout(resolve, CONTROL_TIMEOUT_MS))
+    await Promise.race([claim(), timeout])
     return workers.controller !== null
   }
 
