@@ -17,7 +17,7 @@ export {
   receiveMessage,
   requestsBlocks,
 } from './message.ts'
-export type { Block, Message, ReceivedMessage, ReceivedWithHeads, WantEntry } from './message.ts'
+export type { Block, HeadMessage, Message, ReceivedMessage, ReceivedWithHeads, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './output.ts'
 export type { PeerId } from './peer.ts'
 export { MILLI, SECOND } from './time.ts'

@@ -28,6 +28,9 @@ const TRACE_FIELD = 1000
 /** The field of the heads of a live page, see docs/reference/protocols/live.md, and the most of them in a message. */
 const HEADS_FIELD = 1001
 const HEADS_MAX = 2
+/** The field of the blocks that the head of a message vouches for, and the most of them. */
+const VOUCHED_FIELD = 1002
+const VOUCHED_MAX = 2
 
 /** A Bitswap message. Its wants change the wantlist that was sent before. */
 export interface Message {
@@ -43,6 +46,8 @@ export interface DecodedMessage extends Message {
   readonly blocks: readonly ReceivedBlock[]
   /** The heads of a live page, not verified. */
   readonly heads: readonly Bytes[]
+  /** Blocks that the head vouches for, not verified. */
+  readonly vouched: readonly Bytes[]
   /** Wants and presences beyond `ENTRIES_MAX`, or with a hash function that cannot be checked. */
   readonly skippedEntries: number
   /** Blocks beyond `ENTRIES_MAX`. */
@@ -87,10 +92,14 @@ export interface ReceivedMessage {
   readonly skippedBlocks: number
 }
 
-/** A message with the heads that a peer sends with it. */
-export interface ReceivedWithHeads extends ReceivedMessage {
+/** The heads of a live page in a message, and the blocks of the newest entry, which the head vouches for. */
+export interface HeadMessage {
   readonly heads: readonly Bytes[]
+  readonly vouched: readonly Bytes[]
 }
+
+/** A message with the heads that a peer sends with it. */
+export interface ReceivedWithHeads extends ReceivedMessage, HeadMessage {}
 
 /** The reason why a message was rejected. */
 export class MessageError extends Error {
@@ -120,10 +129,11 @@ export function encodeMessage(message: Message, blocks: readonly Block[] = [], t
   return writer.finish()
 }
 
-/** A message with heads of a live page and nothing else. */
-export function encodeHeads(heads: readonly Bytes[]): Bytes {
+/** A message with heads of a live page, and blocks that the head vouches for. */
+export function encodeHeads(heads: readonly Bytes[], vouched: readonly Bytes[] = []): Bytes {
   const writer = new MessageWriter().message(1, new MessageWriter())
   for (const head of heads) writer.bytes(HEADS_FIELD, head)
+  for (const block of vouched) writer.bytes(VOUCHED_FIELD, block)
   return writer.finish()
 }
 
@@ -186,7 +196,7 @@ function varintLength(value: number): number {
 
 /** Decodes a message and hashes its blocks. */
 export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
-  const { full, wants, presences, pendingBytes, heads, ...decoded } = decodeMessage(bytes)
+  const { full, wants, presences, pendingBytes, heads, vouched, ...decoded } = decodeMessage(bytes)
   const blocks: Block[] = []
   let { skippedBlocks } = decoded
   for (const { prefix, data } of decoded.blocks) {
@@ -197,7 +207,7 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
       skippedBlocks++
     }
   }
-  return { message: { full, wants, presences, pendingBytes }, blocks, heads, skippedEntries: decoded.skippedEntries, skippedBlocks }
+  return { message: { full, wants, presences, pendingBytes }, blocks, heads, vouched, skippedEntries: decoded.skippedEntries, skippedBlocks }
 }
 
 /** Decodes a message without its length prefix. Skips unknown fields. Throws a `MessageError` if it is malformed. */
@@ -212,6 +222,7 @@ export function decodeMessage(bytes: Bytes): DecodedMessage {
     presences: [],
     pendingBytes: 0,
     heads: [],
+    vouched: [],
     skippedEntries: 0,
     skippedBlocks: 0,
   }
@@ -223,6 +234,7 @@ export function decodeMessage(bytes: Bytes): DecodedMessage {
       else if (field.number === 4) decodePresence(bytesOf(field), reading)
       else if (field.number === 5) reading.pendingBytes = Math.max(0, int32Of(field))
       else if (field.number === HEADS_FIELD && reading.heads.length < HEADS_MAX) reading.heads.push(bytesOf(field))
+      else if (field.number === VOUCHED_FIELD && reading.vouched.length < VOUCHED_MAX) reading.vouched.push(bytesOf(field))
     }
   } catch (error) {
     if (error instanceof ContentError) throw new MessageError(error.message)
@@ -238,6 +250,7 @@ interface MutableMessage extends DecodedMessage {
   readonly presences: Presence[]
   pendingBytes: number
   readonly heads: Bytes[]
+  readonly vouched: Bytes[]
   skippedEntries: number
   skippedBlocks: number
 }

@@ -84,7 +84,7 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
 
   expect(): void {}
 
-  putNote(): void {}
+  putNote(_note: Bytes): void {}
 
   clear(): void {
     this.table.clear()

@@ -1,4 +1,4 @@
-import { encodeMessage, requestsBlocks, type Input, type PeerId } from '../bitswap/index.ts'
+import { encodeMessage, requestsBlocks, type HeadMessage, type Input, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '@watchfire/client/connection'
 import type { Bytes } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'
@@ -59,7 +59,7 @@ export interface PeerSetDeps {
   /** Passes an input to the exchange. */
   readonly handleInput: (input: Input) => void
   /** The peer sent heads of a live page. */
-  readonly onHeads: (peer: PeerId, heads: readonly Bytes[]) => void
+  readonly onHeads: (peer: PeerId, received: HeadMessage) => void
   /** The peer sent bytes that cannot be decoded. */
   readonly onMalformed: (peer: PeerId) => void
   /** The peer was banned because of invalid signals, or invalid frames on a direct connection. */
@@ -286,7 +286,7 @@ export class PeerSet {
       else {
         if (requestsBlocks(received.message)) this.connectIfBusy(member, true)
         this.#deps.handleInput({ kind: 'message', peer, ...received })
-        if (received.heads.length > 0) this.#deps.onHeads(peer, received.heads)
+        if (received.heads.length > 0) this.#deps.onHeads(peer, received)
       }
     })
   }

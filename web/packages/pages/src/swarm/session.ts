@@ -1,5 +1,5 @@
-import { defaultLimits, Exchange, SECOND, type Limits, type PeerId } from '../bitswap/index.ts'
-import { dagBytesMax, MemoryBlockStore, problemSentence, type Bytes, type Cid, type ContentError } from '../content/index.ts'
+import { defaultLimits, Exchange, SECOND, type HeadMessage, type Limits, type PeerId } from '../bitswap/index.ts'
+import { dagBytesMax, MemoryBlockStore, problemSentence, type Cid, type ContentError } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import { browserBlockStore, type MakeBlockStore } from '../storage/index.ts'
 import type { BlockMap, Listing, LiveFeed, LiveSource, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
@@ -42,7 +42,7 @@ export class Session implements PageSession {
     const onProblem = (problem: PageProblem) => this.#addProblem(problem)
     const notify = () => this.#notify()
     /** Heads of a page that may turn out to be live. */
-    const earlyHeads: [PeerId, Bytes[]][] = []
+    const earlyHeads: [PeerId, HeadMessage][] = []
     this.root = root.text
     this.#isOurs = deps.publication !== undefined
     this.#trace = this.#isOurs ? null : LoadTrace.begin(limits.traceSample, clock, random)
@@ -83,10 +83,14 @@ export class Session implements PageSession {
         this.#driver.connect(member)
         this.#heads?.greet(member.peer.id)
       },
-      onHeads: (peer, heads) => {
-        if (this.#heads !== null) this.#heads.receive(peer, heads)
+      onHeads: (peer, received) => {
+        if (this.#heads !== null) {
+          this.#heads.receive(peer, received)
+          return
+        }
         // Copies, because the message can be much longer.
-        else if (earlyHeads.length < EARLY_HEADS_MAX) earlyHeads.push([peer, heads.map((head) => head.slice(0, EARLY_HEAD_BYTES_MAX))])
+        const heads = received.heads.map((head) => head.slice(0, EARLY_HEAD_BYTES_MAX))
+        if (earlyHeads.length < EARLY_HEADS_MAX) earlyHeads.push([peer, { heads, vouched: [] }])
       },
       onConnecting: (peer) => this.#trace?.noteConnecting(peer),
       onDirect: (peer) => this.#trace?.noteConnected(peer),
@@ -243,7 +247,8 @@ export class Session implements PageSession {
   }
 
   #notify(): void {
-    this.#notifier.notify(this.#phase, this.#topic.presence, () => this.#content.settleFiles())
+    const isWatched = this.#content.live?.hasNews === true
+    this.#notifier.notify(this.#phase, this.#topic.presence, () => this.#content.settleFiles(), isWatched)
   }
 
   #addProblem(problem: PageProblem): void {

@@ -18,7 +18,10 @@ export class StateNotifier {
   readonly #listeners = new Set<(state: PageState) => void>()
   readonly #openedAt: Millis
   #notified: { phase: Phase; presence: Presence }
+  #notifiedAt: Millis = -Infinity
   #stopTimer: (() => void) | null = null
+  /** When the timer fires. */
+  #timerAt: Millis = Infinity
   #isClosed = false
 
   constructor(clock: Clock, state: () => PageState, first: { phase: Phase; presence: Presence }) {
@@ -38,15 +41,23 @@ export class StateNotifier {
     this.problems = [...this.problems, problem].slice(-PROBLEMS_MAX)
   }
 
-  /** Something changed. `now` is called before the listeners are notified. */
-  notify(phase: Phase, presence: Presence, now: () => void): void {
+  /**
+   * Something changed. `now` is called before the listeners are notified. `isWatched`: the change is an entry of a live page. People
+   * wait for it, so the listeners are notified at once after a pause, and otherwise as often as possible.
+   */
+  notify(phase: Phase, presence: Presence, now: () => void, isWatched = false): void {
     if (this.#isClosed) return
     if (phase !== this.#notified.phase || presence !== this.#notified.presence) {
       this.#notifyNow(now)
       return
     }
-    const interval = Math.min(NOTIFY_INTERVAL_MAX, Math.max(NOTIFY_INTERVAL_MIN, (this.#clock.now() - this.#openedAt) / 10))
-    this.#stopTimer ??= this.#clock.after(interval, () => this.#notifyNow(now))
+    const time = this.#clock.now()
+    const interval = Math.min(NOTIFY_INTERVAL_MAX, Math.max(NOTIFY_INTERVAL_MIN, (time - this.#openedAt) / 10))
+    const due = isWatched ? Math.max(time, this.#notifiedAt + NOTIFY_INTERVAL_MIN) : time + interval
+    if (due >= this.#timerAt) return
+    this.#stopTimer?.()
+    this.#timerAt = due
+    this.#stopTimer = this.#clock.after(due - time, () => this.#notifyNow(now))
   }
 
   close(): void {
@@ -58,6 +69,8 @@ export class StateNotifier {
   #notifyNow(now: () => void): void {
     this.#stopTimer?.()
     this.#stopTimer = null
+    this.#timerAt = Infinity
+    this.#notifiedAt = this.#clock.now()
     now()
     const state = this.#state()
     this.#notified = { phase: state.phase, presence: state.presence }

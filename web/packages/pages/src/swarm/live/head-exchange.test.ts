@@ -27,11 +27,11 @@ async function droppedAfter(error: Error): Promise<PeerId[]> {
   }
   const exchange = new HeadExchange({
     clock,
-    page: { heads: [], isSplit: false, verify, offer: () => 'same' },
+    page: { heads: [], isSplit: false, verify, vouched: async () => [], verifyVouched: async () => [], offer: () => 'same' },
     peers: { roster, drop: (peer) => dropped.push(peer) },
   })
   const heads: Bytes[] = Array.from({ length: 20 }, (_, i) => new Uint8Array(HEAD_BYTES).fill(i))
-  for (const head of heads) exchange.receive(PEER, [head])
+  for (const head of heads) exchange.receive(PEER, { heads: [head], vouched: [] })
   await clock.until(() => verified === heads.length)
   await new Promise((resolve) => setImmediate(resolve))
   return dropped

@@ -1,4 +1,4 @@
-import { encodeHeads, type PeerId } from '../../bitswap/index.ts'
+import { encodeHeads, type Block, type HeadMessage, type PeerId } from '../../bitswap/index.ts'
 import { isSameBytes, type Bytes } from '../../content/index.ts'
 import { type Head, HEAD_BYTES, LiveError, type Offer } from '../../live/index.ts'
 import type { Clock, Millis } from '../clock.ts'
@@ -13,8 +13,10 @@ const REPLY_INTERVAL: Millis = 1000
 const WAITING_MAX = 64
 /** A peer with more invalid heads is dropped. */
 const INVALID_MAX = 16
-/** Peers whose replies and invalid heads are remembered. Above it, all are forgotten. */
+/** Peers whose heads, replies and invalid heads are remembered. Above it, all are forgotten. */
 const PEERS_MAX = 256
+/** The most bytes of blocks that come with a head: the node of its entry, and a short content. More are ignored. */
+const VOUCHED_BYTES_MAX = 8192
 
 export interface HeadExchangeDeps {
   readonly clock: Clock
@@ -22,8 +24,12 @@ export interface HeadExchangeDeps {
     readonly heads: readonly Head[]
     readonly isSplit: boolean
     verify(bytes: Bytes): Promise<Head>
-    /** Takes a verified head. */
-    offer(head: Head): Offer
+    /** The blocks that go with a head, so that no peer has to request them. */
+    vouched(head: Head): Promise<readonly Bytes[]>
+    /** Verifies the blocks that came with a verified head. Returns those that belong to its entry, if the head is the newest. */
+    verifyVouched(head: Head, blocks: readonly Bytes[]): Promise<readonly Block[]>
+    /** Takes a verified head, and verified blocks of its entry. */
+    offer(head: Head, blocks: readonly Block[]): Offer
   }
   readonly peers: Pick<PagePeers, 'roster' | 'drop'>
 }
@@ -31,7 +37,9 @@ export interface HeadExchangeDeps {
 /** Exchanges the heads of a live page with its peers, see docs/reference/protocols/live.md. */
 export class HeadExchange {
   readonly #deps: HeadExchangeDeps
-  readonly #waiting: { peer: PeerId; bytes: Bytes }[] = []
+  readonly #waiting: { peer: PeerId; bytes: Bytes; vouched: readonly Bytes[] }[] = []
+  /** The highest number of a head that a peer has sent. It does not need that head again. */
+  readonly #knownBy = new Map<PeerId, number>()
   readonly #repliedAt = new Map<PeerId, Millis>()
   readonly #invalidOf = new Map<PeerId, number>()
   /** Invalid heads, so that each is verified once. */
@@ -49,13 +57,17 @@ export class HeadExchange {
     this.#deps = deps
   }
 
-  /** A peer sent heads. */
-  receive(peer: PeerId, heads: readonly Bytes[]): void {
+  /** A peer sent heads, and perhaps blocks of the newest entry. */
+  receive(peer: PeerId, { heads, vouched }: HeadMessage): void {
+    const hasBlocks = heads.length === 1 && vouched.reduce((sum, { length }) => sum + length, 0) <= VOUCHED_BYTES_MAX
     for (const bytes of heads) {
+      const known = this.#deps.page.heads.find((head) => isSameBytes(head.bytes, bytes))
       if (bytes.length !== HEAD_BYTES) this.#noteInvalid(peer)
-      else if (this.#deps.page.heads.some((head) => isSameBytes(head.bytes, bytes))) continue
-      // A copy, because the message can be much longer.
-      else if (this.#waiting.length < WAITING_MAX) this.#waiting.push({ peer, bytes: bytes.slice() })
+      else if (known !== undefined) this.#noteKnown(peer, known)
+      else if (this.#waiting.length < WAITING_MAX) {
+        // Copies, because the message can be much longer.
+        this.#waiting.push({ peer, bytes: bytes.slice(), vouched: hasBlocks ? vouched.map((block) => block.slice()) : [] })
+      }
     }
     void this.#verifyWaiting()
   }
@@ -73,15 +85,28 @@ export class HeadExchange {
 
   /** The heads have changed. All peers get them soon. */
   announce(): void {
-    const { clock, page, peers } = this.#deps
+    const { clock, page } = this.#deps
     if (this.#isStopped) return
     this.#toldSplit = page.isSplit
     this.#stopTimer ??= clock.after(Math.max(0, this.#sentAt + SEND_INTERVAL - clock.now()), () => {
       this.#stopTimer = null
       this.#sentAt = clock.now()
-      const message = messageOf(page.heads)
-      for (const peer of peers.roster.ids()) this.#send(peer, message)
+      void this.#sendToAll()
     })
+  }
+
+  /** Sends the heads to all peers, except to those that have sent the newest themselves. */
+  async #sendToAll(): Promise<void> {
+    const { page, peers } = this.#deps
+    const { heads } = page
+    const [newest] = heads
+    if (newest === undefined) return
+    const vouched = heads.length === 1 ? await page.vouched(newest) : []
+    if (this.#isStopped) return
+    const message = messageOf(heads, vouched)
+    for (const peer of peers.roster.ids()) {
+      if (heads.length > 1 || (this.#knownBy.get(peer) ?? 0) < newest.number) this.#send(peer, message)
+    }
   }
 
   stop(): void {
@@ -95,13 +120,13 @@ export class HeadExchange {
     if (this.#isVerifying) return
     this.#isVerifying = true
     try {
-      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) await this.#take(next.peer, next.bytes)
+      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) await this.#take(next)
     } finally {
       this.#isVerifying = false
     }
   }
 
-  async #take(peer: PeerId, bytes: Bytes): Promise<void> {
+  async #take({ peer, bytes, vouched }: { peer: PeerId; bytes: Bytes; vouched: readonly Bytes[] }): Promise<void> {
     const name = bytes.join()
     const head = this.#invalid.has(name) ? 'invalid' : await this.#verified(bytes)
     if (this.#isStopped || head === 'unverified') return
@@ -110,8 +135,11 @@ export class HeadExchange {
       this.#noteInvalid(peer)
       return
     }
+    const blocks = await this.#deps.page.verifyVouched(head, vouched)
+    if (this.#isStopped) return
     const wasSplit = this.#deps.page.isSplit
-    const offer = this.#deps.page.offer(head)
+    const offer = this.#deps.page.offer(head, blocks)
+    this.#noteKnown(peer, head)
     if (offer === 'older') this.#reply(peer)
     else if (offer === 'newer' || (offer === 'split' && !wasSplit)) this.announce()
     else if (offer === 'split' && !this.#answered.has(name)) {
@@ -127,6 +155,11 @@ export class HeadExchange {
     } catch (error) {
       return error instanceof LiveError ? 'invalid' : 'unverified'
     }
+  }
+
+  #noteKnown(peer: PeerId, { number }: Head): void {
+    if (this.#knownBy.size >= PEERS_MAX) this.#knownBy.clear()
+    this.#knownBy.set(peer, Math.max(number, this.#knownBy.get(peer) ?? 0))
   }
 
   #noteInvalid(peer: PeerId): void {
@@ -153,6 +186,9 @@ export class HeadExchange {
   }
 }
 
-function messageOf(heads: readonly Head[]): Bytes {
-  return encodeHeads(heads.map(({ bytes }) => bytes))
+function messageOf(heads: readonly Head[], vouched: readonly Bytes[] = []): Bytes {
+  return encodeHeads(
+    heads.map(({ bytes }) => bytes),
+    vouched,
+  )
 }

@@ -1,7 +1,9 @@
 import { beforeEach, expect, it } from 'vitest'
-import { type Cid, cidOf, dagBytesMax, MemoryBlockStore, RAW } from '../../content/index.ts'
-import { type Beginning, type Block, encodeBeginning, type Head, History, newSigningKey, type SigningKey } from '../../live/index.ts'
+import { FakeClock } from '../../../test/fake-clock.ts'
+import { type Bytes, type Cid, cidOf, concat, dagBytesMax, MemoryBlockStore, RAW } from '../../content/index.ts'
+import { type Beginning, type Block, encodeBeginning, type Head, HEAD_BYTES, History, newSigningKey, type SigningKey } from '../../live/index.ts'
 import { Download } from '../download.ts'
+import type { PagePeers } from '../page-peers.ts'
 import { LivePage } from './live-page.ts'
 
 const BYTES_MAX = 1 << 20
@@ -84,6 +86,56 @@ it('takes the nodes of a branch that waits, although a newer head came before th
   for (const { content } of all) deliver(content)
   expect(numbers()).toEqual([1, 2, 3, 4])
   expect(download.isComplete).toBe(true)
+})
+
+/** Opens the live page, whose store takes notes; returns the numbers in the last note. */
+function openWithNotes(): { noted: () => number[]; notes: () => Bytes[] } {
+  let note = new Uint8Array()
+  class Noting extends MemoryBlockStore {
+    override putNote(bytes: Bytes): void {
+      note = bytes
+    }
+  }
+  const peers = { roster: { ids: () => [] }, drop: () => undefined } as unknown as PagePeers
+  const store = new Noting(dagBytesMax(BYTES_MAX))
+  live.open({ store, bytesMax: BYTES_MAX, clock: new FakeClock(), peers, onChange: () => download.followLive() })
+  const numberAt = (i: number) => new DataView(note.buffer).getUint32(i * HEAD_BYTES + 48)
+  return { noted: () => Array.from({ length: note.length / HEAD_BYTES }, (_, i) => numberAt(i)), notes: () => [note] }
+}
+
+it('notes the head whose entry is here and the newest, and verifies them when it begins again', async () => {
+  const [first, second, third] = (await publish('one', 'two', 'three')) as [Appended, Appended, Appended]
+  const { noted, notes } = openWithNotes()
+  offer(first)
+  deliver(first.node)
+  expect(noted()).toEqual([1])
+  offer(second)
+  offer(third)
+  expect(noted()).toEqual([1, 3])
+  const damaged = third.head.bytes.slice()
+  damaged[51]!--
+  const again = await live.keptHeads([concat([damaged]), ...notes(), new Uint8Array(5)])
+  expect(again.map(({ number }) => number)).toEqual([1, 3])
+  deliver(third.node)
+  deliver(second.node)
+  expect(noted()).toEqual([3])
+})
+
+it('takes the blocks that come with a head only if they are those of its entry, and the head is the newest', async () => {
+  const [first, second] = (await publish('one', 'two')) as [Appended, Appended]
+  const verify = async ({ head }: Appended, ...blocks: Block[]) => {
+    const verified = await live.verifyVouched(
+      head,
+      blocks.map(({ bytes }) => bytes),
+    )
+    return verified.map(({ cid }) => cid.key)
+  }
+  expect(await verify(second, second.node, second.content)).toEqual([second.node.cid.key, second.content.cid.key])
+  expect(await verify(second, second.node, first.content)).toEqual([second.node.cid.key])
+  expect(await verify(second, first.node, first.content)).toEqual([])
+  expect(await verify(second, { ...second.content }, second.node)).toEqual([])
+  offer(second)
+  expect(await verify(first, first.node, first.content)).toEqual([])
 })
 
 it('ignores a node that arrives after the page has split', async () => {

@@ -1,10 +1,13 @@
+import type { Block } from '../../bitswap/index.ts'
 import {
   type BlockStore,
   blocksInOrder,
   type Bytes,
   type Cid,
   type CidKey,
+  cidOf,
   concat,
+  ContentError,
   DAG_PB,
   type FileListing,
   findFile,
@@ -14,6 +17,7 @@ import {
 } from '../../content/index.ts'
 import {
   decodeBeginning,
+  decodeEntry,
   ENTRIES_MAX,
   type Entry,
   type Head,
@@ -32,6 +36,8 @@ import { buildContent } from './publish.ts'
 
 /** Entries that may wait to be appended. */
 const APPENDS_MAX = 64
+/** A content of at most this many bytes goes with the head of its entry. */
+const VOUCHED_CONTENT_BYTES_MAX = 2048
 /** Heads of an earlier visit that are verified. The store has two notes, and each has at most two heads. */
 const KEPT_HEADS_MAX = 4
 
@@ -141,9 +147,11 @@ export class LivePage {
     return verifyHead(bytes, this.#history.page, this.#history.beginning.key)
   }
 
-  offer(head: Head): Offer {
+  /** Takes a verified head, and blocks of its entry that are verified too. */
+  offer(head: Head, blocks: readonly Block[] = []): Offer {
     this.#feed = null
     const offer = this.#history.offer(head)
+    if (offer === 'newer') this.#store(blocks)
     if (offer === 'newer' || offer === 'split') this.#open?.onChange()
     this.#keepHeads()
     return offer
@@ -162,6 +170,46 @@ export class LivePage {
       }
     }
     return heads.sort((a, b) => a.number - b.number)
+  }
+
+  async vouched(head: Head): Promise<Bytes[]> {
+    const store = this.#open?.store
+    const node = store?.get(head.entry)
+    if (store === undefined || !(node instanceof Uint8Array)) return []
+    try {
+      const { content, contentBytes } = decodeEntry(node)
+      const isShort = content.codec === RAW && contentBytes <= VOUCHED_CONTENT_BYTES_MAX && store.has(content)
+      return isShort ? [node, await store.read(content)] : [node]
+    } catch (error) {
+      // An invalid entry, or a block that was lost.
+      if (error instanceof LiveError || error instanceof ContentError) return []
+      throw error
+    }
+  }
+
+  async verifyVouched(head: Head, [node, content]: readonly Bytes[]): Promise<Block[]> {
+    if (node === undefined || head.number <= (this.heads[0]?.number ?? 0)) return []
+    const cid = await cidOf(DAG_PB, node)
+    if (cid.key !== head.entry.key) return []
+    const blocks = [{ cid, data: node }]
+    try {
+      const entry = decodeEntry(node)
+      const contentCid = content === undefined ? null : await cidOf(RAW, content)
+      if (content !== undefined && contentCid?.key === entry.content.key) blocks.push({ cid: contentCid, data: content })
+    } catch (error) {
+      // The history finds out that the entry is invalid.
+      if (!(error instanceof LiveError)) throw error
+    }
+    return blocks
+  }
+
+  #store(blocks: readonly Block[]): void {
+    try {
+      for (const { cid, data } of blocks) this.#open?.store.put(cid, data)
+    } catch (error) {
+      // Without room, the blocks are requested, and the page says that the store is full.
+      if (!(error instanceof ContentError)) throw error
+    }
   }
 
   /** Stores the heads for a later visit, after the blocks of their entries. */
@@ -207,6 +255,11 @@ export class LivePage {
     this.#feed = null
     onChange()
     this.#heads?.announce()
+  }
+
+  /** Whether `feed` has changed since it was read. */
+  get hasNews(): boolean {
+    return this.#feed === null
   }
 
   /** The same object as before, unless something has changed. */
