@@ -10,7 +10,7 @@ import { haveSentence, heldSentence, lookingSentence, type Counts, type OwnCopy 
 import type { PageState, PageWarning } from '../ui/site.ts'
 
 const swarm = (files: Entry[] | null, isFinal = true, links = 0) => ({
-  listing: () => files && { files, links, isFinal },
+  listing: () => files && { files, links, hasNames: true, isFinal },
   file: (path: string) => Promise.resolve(new Blob([path])),
 })
 const nothing = swarm(null)
@@ -88,12 +88,40 @@ describe('a page', () => {
     })
   })
 
-  it('has no list of files while a file may be missing, and then has all of them', () => {
+  it('has no list of files while a name may be missing, and then has all of them', () => {
     const loading = state({ phase: 'loading', progress })
     const file = (path: string) => ({ path, size: 3, complete: true })
-    expect(pageState(loading, swarm([file('a')], false))).toMatchObject({ kind: 'loading', content: undefined })
+    const unnamed = { ...swarm([]), listing: () => ({ files: [file('a')], links: 0, hasNames: false, isFinal: false }) }
+    expect(pageState(loading, unnamed)).toMatchObject({ kind: 'loading', content: undefined })
     const content = { kind: 'directory', files: [{ path: 'a' }, { path: 'b' }], links: 2 }
     expect(pageState(loading, swarm([file('a'), file('b')], true, 2))).toMatchObject({ kind: 'loading', content })
+  })
+
+  it('lists a folder before the sizes of its files are known, and each file as one object once its own is', () => {
+    let files: Entry[] = [
+      { path: 'a.txt', size: 3, complete: true },
+      { path: 'film.webm', size: null, about: 5_000_000, complete: false },
+      { path: 'talk.ogg', size: null, complete: false },
+    ]
+    let isFinal = false
+    const page = { ...nothing, listing: () => ({ files, links: 0, hasNames: true, isFinal }) }
+    const cache = new ContentCache()
+    const first = cache.soFar(page)
+    if (first?.kind !== 'directory') throw new Error('not a directory')
+    expect(first.isPartial).toBe(true)
+    expect(first.files.map(({ path, size, isEstimate }) => [path, size, isEstimate])).toEqual([
+      ['a.txt', 3, undefined],
+      ['film.webm', 5_000_000, true],
+      ['talk.ogg', 0, true],
+    ])
+    files = files.map((file) => ({ ...file, size: file.size ?? 4_990_000 }))
+    isFinal = true
+    const second = cache.all(page)
+    if (second.kind !== 'directory') throw new Error('not a directory')
+    expect(second).toMatchObject({ files: [{}, { size: 4_990_000 }, { size: 4_990_000 }] })
+    expect([second.isPartial, second.files[1]?.isEstimate]).toEqual([undefined, undefined])
+    expect(second.files[0]).toBe(first.files[0])
+    expect(cache.all(page)).toBe(second)
   })
 
   it('is one file when its only entry has no path', async () => {
@@ -116,7 +144,11 @@ describe('a page', () => {
     })
     let feed = feedOf(1)
     const files = () => feed.entries.map(({ path }) => ({ path, size: 3, complete: true }))
-    const growing = { live: () => feed, listing: () => ({ files: files(), links: 0, isFinal: true }), file: () => Promise.reject() }
+    const growing = {
+      live: () => feed,
+      listing: () => ({ files: files(), links: 0, hasNames: true, isFinal: true }),
+      file: () => Promise.reject(),
+    }
     const cache = new ContentCache()
     const first = cache.all(growing)
     expect(first).toMatchObject({ kind: 'live', files: [{ path: '1/text.txt' }] })
@@ -174,7 +206,7 @@ describe('the signals of a page', () => {
     follow(readable, signals)
     return { signals, report }
   }
-  const one = { files: [{ path: '', size: 3, complete: true }], links: 0, isFinal: true }
+  const one = { files: [{ path: '', size: 3, complete: true }], links: 0, hasNames: true, isFinal: true }
   const alone = { watching: 1, holders: 1, partial: 0, nodes: none }
 
   it('do not count this tab as a holder once a shared file has changed', () => {

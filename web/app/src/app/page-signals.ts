@@ -103,31 +103,36 @@ export function warningOf({ presence, problems }: SwarmState): PageWarning | nul
 /** The part of a session that the files of a page need. */
 type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state' | 'live'> & Pick<ReadablePage, 'privacy'>>
 
-/** Interval between checks of a page whose files are not all known, in milliseconds. */
-const LISTED_INTERVAL = 500
+/** Interval between lists of a live page that is not whole, in milliseconds. */
+const LIVE_INTERVAL = 500
+/** The same for a page whose files are not all known, for each file: a list of very many takes long to draw. */
+const LISTED_INTERVAL_PER_FILE = 0.1
 
-/** The files of a page as the same objects from when all of them are known, so that players do not restart. */
+/** The files of a page. Each is the same object from when its size is known, so that players do not restart. */
 export class ContentCache {
   #content: PageContent | null = null
   #listedAt = -Infinity
+  /** When the page may be listed again. */
+  #listAgainAt = -Infinity
   /** Whether a live page was whole when it was listed. */
   #isWhole = false
 
   all(swarm: Files): PageContent {
     const feed = swarm.live?.() ?? null
     if (feed !== null) return this.#live(feed, swarm)
-    this.#content ??= contentOf(swarm.listing() ?? NOTHING, swarm)
+    if (this.#content === null || isPartial(this.#content)) this.#content = contentOf(swarm.listing() ?? NOTHING, swarm, this.#content)
     return this.#content
   }
 
-  /** `null` while a file may be missing, or the size of one is unknown. */
+  /** `null` while a name may be missing. A size may be an estimate. */
   soFar(swarm: Files): PageContent | null {
     const feed = swarm.live?.() ?? null
     if (feed !== null) return this.#live(feed, swarm)
-    if (this.#content !== null || performance.now() - this.#listedAt < LISTED_INTERVAL) return this.#content
+    const now = performance.now()
+    if ((this.#content !== null && !isPartial(this.#content)) || now < this.#listAgainAt) return this.#content
     const listing = swarm.listing()
-    if (listing?.isFinal) this.#content = contentOf(listing, swarm)
-    else if (listing !== null) this.#listedAt = performance.now()
+    if (listing?.hasNames) this.#content = contentOf(listing, swarm, this.#content)
+    this.#listAgainAt = now + (listing?.files.length ?? 0) * LISTED_INTERVAL_PER_FILE
     return this.#content
   }
 
@@ -135,7 +140,7 @@ export class ContentCache {
   #live(feed: LiveFeed, swarm: Files): PageContent {
     const before = this.#content?.kind === 'live' ? this.#content : null
     const isWhole = swarm.state?.phase === 'complete'
-    const isCurrent = this.#isWhole || (!isWhole && performance.now() - this.#listedAt < LISTED_INTERVAL)
+    const isCurrent = this.#isWhole || (!isWhole && performance.now() - this.#listedAt < LIVE_INTERVAL)
     if (before?.feed === feed && isCurrent) return before
     this.#isWhole = isWhole
     this.#listedAt = performance.now()
@@ -149,21 +154,33 @@ export class ContentCache {
   }
 }
 
-const NOTHING: Listing = { files: [], links: 0, isFinal: true }
+const NOTHING: Listing = { files: [], links: 0, hasNames: true, isFinal: true }
 
-function contentOf({ files, links }: Listing, swarm: Files): PageContent {
+const isPartial = (content: PageContent) => content.kind === 'directory' && content.isPartial === true
+
+/** The content of a page. What has not changed since `before` is the same object. */
+function contentOf({ files, links, isFinal }: Listing, swarm: Files, before: PageContent | null): PageContent {
   const [only] = files
   if (files.length === 1 && only !== undefined && only.path === '') {
     const { path: _path, ...file } = fileOf(only, swarm)
     return { kind: 'file', ...file }
   }
-  return { kind: 'directory', files: files.map((file) => fileOf(file, swarm)), links }
+  const old = before?.kind === 'directory' ? before : null
+  const known = new Map(old?.files.map((file) => [file.path, file]))
+  const now = files.map((file) => {
+    const same = known.get(file.path)
+    return same !== undefined && (same.isEstimate === true) === (file.size === null) ? same : fileOf(file, swarm)
+  })
+  const isSame = old?.files.length === now.length && now.every((file, i) => file === old.files[i])
+  if (isSame && old.links === links && isPartial(old) !== isFinal) return old
+  return { kind: 'directory', files: now, links, ...(isFinal ? {} : { isPartial: true }) }
 }
 
-function fileOf({ path, size, modified }: Listing['files'][number], swarm: Files): DirectoryFile {
+function fileOf({ path, size, about, modified }: Listing['files'][number], swarm: Files): DirectoryFile {
   return {
     path,
-    size: size ?? 0,
+    size: size ?? about ?? 0,
+    ...(size === null ? { isEstimate: true } : {}),
     ...(modified === undefined ? {} : { modified }),
     blob: () => swarm.file(path),
     ...streamedOf(swarm, path),

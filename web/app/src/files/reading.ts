@@ -48,6 +48,14 @@ export async function headOf(file: ShownFile, bytesMax: number, signal: AbortSig
   return new Uint8Array()
 }
 
+/** The file with its size. The block that states it is requested before the rest of the page. */
+export async function measured<File extends ShownFile>(file: File, signal: AbortSignal): Promise<File> {
+  if (!file.isEstimate || file.streamed === undefined) return file
+  const opened = await file.streamed.open({ signal })
+  opened.close()
+  return { ...file, size: opened.size, isEstimate: false }
+}
+
 /** The whole file. Its missing blocks are requested before the rest of the page. */
 export async function wholeOf(file: ShownFile, signal: AbortSignal): Promise<Blob> {
   const { streamed } = file

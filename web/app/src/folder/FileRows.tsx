@@ -64,7 +64,7 @@ function FileLine({ row, isOpen }: { row: Extract<Row, { kind: 'file' }>; isOpen
         {shownName(name)}
       </a>
       <span class="date">{file.modified !== undefined && dateText(file.modified)}</span>
-      <span class="size">{sizeText(file.size)}</span>
+      <span class="size">{(file.size > 0 || !file.isEstimate) && sizeText(file.size)}</span>
       <SaveLink file={{ ...file, name: nameOf(file.path) }} isIcon />
     </>
   )

@@ -21,10 +21,12 @@ export interface FolderViewProps {
   name: string | null
   /** The path of the file that is shown above the list; `null` when the folder is all that is shown. */
   open: string | null
+  /** Whether more files and sizes are still to come. */
+  isPartial: boolean
 }
 
 /** The files of a page, as a tree or as a gallery. */
-export function FolderView({ files, name, open }: FolderViewProps) {
+export function FolderView({ files, name, open, isPartial }: FolderViewProps) {
   const [order, setOrder] = useState<Order>('name')
   const [words, setWords] = useState('')
   const [isGallery, setGallery] = useState(false)
@@ -50,7 +52,7 @@ export function FolderView({ files, name, open }: FolderViewProps) {
         {name ?? filesText('list')}
       </Title>
       <p class="total">{filesText('total', { count: tree.count, size: sizeText(tree.bytes) })}</p>
-      {files.length > 1 && <SaveAll name={name ?? 'page'} files={files} />}
+      {files.length > 1 && <SaveAll name={name ?? 'page'} files={files} isReady={!isPartial} />}
       {(files.length >= FILTERED_MIN || pictures.length > 1) && (
         <div class="bar folder-tools">
           {files.length >= FILTERED_MIN && (

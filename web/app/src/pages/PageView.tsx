@@ -2,7 +2,7 @@ import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { Connection as Channels } from '@watchfire/client/connection'
 import { parseCid } from '@watchfire/pages/content'
-import { DirectoryView, FileView, indexOf, mediaKind } from '../render/index.ts'
+import { DirectoryView, FileView, indexOf, mediaKind, prepareLayout } from '../render/index.ts'
 import { siteOrigin } from '../sites/index.ts'
 import { openFileStreams } from '../streaming/index.ts'
 import { lazy } from '../ui/lazy.tsx'
@@ -69,6 +69,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
     if (key !== null && place.key === null) replaceAddress(pageAddress(place.cid, filename, key))
   }, [key, place.key])
 
+  useEffect(() => prepareLayout(place.file ?? filename), [place.file ?? filename])
   const played = mediaKind(place.file ?? filename)
   useEffect(() => {
     const isWanted = played !== null || place.file !== null
@@ -111,7 +112,14 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
       {content?.kind === 'live' && <LiveView content={content} session={session} />}
       {content?.kind === 'directory' && (
-        <DirectoryView files={content.files} links={content.links} open={place.file} name={filename} origin={origin} />
+        <DirectoryView
+          files={content.files}
+          links={content.links}
+          isPartial={content.isPartial === true}
+          open={place.file}
+          name={filename}
+          origin={origin}
+        />
       )}
       {content !== null && !isList && progress}
       {coming?.kind === 'waiting' && <WaitingHelp page={page} title={filename ?? text('aPage')} />}

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { isPage, SiteView } from '../sites/index.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 import { lazy } from '../ui/lazy.tsx'
@@ -14,6 +14,8 @@ interface DirectoryViewProps {
   files: readonly DirectoryFile[]
   /** The number of symbolic links, which are not shown. */
   links: number
+  /** See `PageContent`. */
+  isPartial: boolean
   /** The file that the reader chose; `null` for the index file. */
   open: string | null
   /** The page's name; `null` when it has none. */
@@ -23,7 +25,8 @@ interface DirectoryViewProps {
 }
 
 /** A page of several files: the open one, and the list of all. */
-export function DirectoryView({ files, links, open, name, origin }: DirectoryViewProps) {
+export function DirectoryView({ files, links, isPartial, open, name, origin }: DirectoryViewProps) {
+  const beside = useSameNames(files)
   const [siteFailed, setSiteFailed] = useState<string | null>(null)
   const chosen = open === null ? indexOf(files) : fileAt(files, open)
   const isOfSite = chosen !== null && isPage(chosen)
@@ -34,10 +37,13 @@ export function DirectoryView({ files, links, open, name, origin }: DirectoryVie
           {text.withNodes('noFile', { name: <code translate={false}>{shownName(open)}</code> })}
         </p>
       )}
-      {isOfSite && origin !== null && siteFailed === null ? (
+      {isOfSite && isPartial ? (
+        // It may use each of the files, and begins anew when there are more of them.
+        <p class="fetching" aria-busy="true" />
+      ) : isOfSite && origin !== null && siteFailed === null ? (
         <SiteView key="site" origin={origin} files={files} open={chosen} onFailed={setSiteFailed} />
       ) : (
-        chosen !== null && <FileView key={chosen.path} name={chosen.path} file={chosen} beside={files} />
+        chosen !== null && <FileView key={chosen.path} name={chosen.path} file={chosen} beside={beside} />
       )}
       {isOfSite && files.length > 1 && origin === null && <p class="notice">{siteText('oneByOne')}</p>}
       {isOfSite && files.length > 1 && siteFailed !== null && <p class="notice">{siteText('oneByOneFailed', { reason: siteFailed })}</p>}
@@ -46,7 +52,17 @@ export function DirectoryView({ files, links, open, name, origin }: DirectoryVie
           {files.length === 0 && text('empty')} {links > 0 && text('links', { count: links })}
         </p>
       )}
-      {files.length > (chosen === null ? 0 : 1) && <FolderView files={files} name={name} open={chosen?.path ?? null} />}
+      {files.length > (chosen === null ? 0 : 1) && (
+        <FolderView files={files} name={name} open={chosen?.path ?? null} isPartial={isPartial} />
+      )}
     </>
   )
+}
+
+/** The files as the same object until another has a place among them. A text beside them is laid out again then. */
+function useSameNames(files: readonly DirectoryFile[]): readonly DirectoryFile[] {
+  const before = useRef(files)
+  const isSame = files.length === before.current.length && files.every(({ path }, i) => path === before.current[i]?.path)
+  if (!isSame) before.current = files
+  return before.current
 }

@@ -1,12 +1,14 @@
+import { useEffect, useRef } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { sizeText } from '../messages/index.ts'
 import { files as text } from '../messages/files.ts'
 import { lazy } from '../ui/lazy.tsx'
-import { useLoading } from '../ui/use-async.ts'
+import { useLoading, type AsyncResult } from '../ui/use-async.ts'
 import type { Kind } from '../files/kind.ts'
 import { kindOf, mediaKind, SNIFFED_BYTES } from '../files/kind.ts'
-import { authenticate, headOf, wholeOf, type ShownFile } from '../files/reading.ts'
+import { authenticate, headOf, measured, wholeOf, type ShownFile } from '../files/reading.ts'
 import { PictureView } from './PictureView.tsx'
+import { prepareLayout } from './prepare-layout.ts'
 import { Player } from './Player.tsx'
 import { HtmlView } from '../sandbox/index.ts'
 import { SaveLink } from '../save/SaveLink.tsx'
@@ -23,6 +25,7 @@ interface FileViewProps {
 
 /** One file: a line that describes it, and its content. */
 export function FileView({ name, file, beside = [] }: FileViewProps) {
+  const shown = useMeasured(file)
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
     <article class="file">
@@ -30,16 +33,31 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
         <h1 class="name" dir="auto" translate={name === null}>
           {name ?? text('nameless')}
         </h1>
-        <p>{sizeText(file.size)}</p>
+        <p>{sizeText(shown !== null && 'ok' in shown ? shown.ok.size : file.size)}</p>
         <SaveLink file={{ ...file, name: savedAs }} />
       </header>
-      <FileContent name={name} file={file} beside={beside} />
+      {shown === null && <p class="fetching" aria-busy="true" />}
+      {shown !== null && 'ok' in shown && <FileContent name={name} file={shown.ok} beside={beside} />}
+      {shown !== null && 'failed' in shown && (
+        <p class="notice bad" role="alert">
+          {shown.failed}
+        </p>
+      )}
     </article>
   )
 }
 
+/** The file once its size is known, and from then on as the same object. The list may state the size a little later. */
+function useMeasured(file: ShownFile): AsyncResult<ShownFile> {
+  const first = useRef(file)
+  const estimated = first.current.isEstimate === true
+  const found = useLoading((signal) => measured(first.current, signal), [])
+  return estimated ? found : { ok: file }
+}
+
 /** A file in the view for its kind, as far as it is here. */
 export function FileContent({ name, file, beside = [] }: FileViewProps) {
+  useEffect(() => prepareLayout(name), [name])
   const kind = useLoading((signal) => kindOfFile(name, file, signal), [name, file])
   if (kind === null) return <p class="fetching" aria-busy="true" />
   if ('failed' in kind) {

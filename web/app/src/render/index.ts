@@ -1,4 +1,5 @@
 export { DirectoryView } from './DirectoryView.tsx'
 export { FileContent, FileView } from './FileView.tsx'
+export { prepareLayout } from './prepare-layout.ts'
 export { indexOf } from '../files/directory.ts'
 export { mediaKind } from '../files/kind.ts'

@@ -7,6 +7,8 @@ interface SaveAllProps {
   /** The name for the folder or the zip file. */
   name: string
   files: readonly DirectoryFile[]
+  /** Whether all files and their sizes are known. */
+  isReady: boolean
 }
 
 const saves = import('./index.ts')
@@ -15,7 +17,7 @@ saves.catch(() => undefined)
 const CAN_PICK_FOLDER = 'showDirectoryPicker' in globalThis
 
 /** Saves all files of a page: into a folder where the browser can write one, or as one zip file. */
-export function SaveAll({ name, files }: SaveAllProps) {
+export function SaveAll({ name, files, isReady }: SaveAllProps) {
   const named = files.map(({ path, ...file }) => ({ ...file, name: path }))
   const bytes = files.reduce((sum, { size }) => sum + size, 0)
   const folder = useSaving(
@@ -36,11 +38,11 @@ export function SaveAll({ name, files }: SaveAllProps) {
   return (
     <p class="saves">
       {CAN_PICK_FOLDER && (
-        <button type="button" onClick={folder.click}>
+        <button type="button" disabled={!isReady} onClick={folder.click}>
           {savingText(folder.saving, bytes, text('saveFolder'))}
         </button>
       )}
-      <button type="button" class={CAN_PICK_FOLDER ? 'quiet' : ''} onClick={zip.click}>
+      <button type="button" class={CAN_PICK_FOLDER ? 'quiet' : ''} disabled={!isReady} onClick={zip.click}>
         {savingText(zip.saving, bytes, text('saveZip'))}
       </button>
       <SavingProblem saving={folder.saving} />

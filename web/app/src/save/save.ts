@@ -30,7 +30,8 @@ export class MemoryConfirmationNeeded extends Error {}
 /** Saves one file, while it loads if it is large. Must be called on a click. */
 export async function saveFile(file: SavedFile, progress: Progress, { heavy = false } = {}): Promise<SaveEnd> {
   const { streamed } = file
-  if (file.size <= SAVED_WHOLE_BYTES || streamed === undefined) return saveBlob(file.name, await file.blob())
+  // The place of a larger file is chosen with its size, and on the click.
+  if (file.isEstimate || file.size <= SAVED_WHOLE_BYTES || streamed === undefined) return saveBlob(file.name, await file.blob())
   return saveStreamed(streamed.cid, saveSource(file), progress, heavy)
 }
 

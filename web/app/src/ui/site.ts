@@ -110,7 +110,7 @@ export type PageState =
       peers: number
       direct: number
       nodes: number
-      /** Its files, once all names and sizes are known, before all content is here. */
+      /** Its files, once their names are known, before all content is here. */
       content?: PageContent | undefined
     }
   /** All of it is here and verified. */
@@ -120,8 +120,11 @@ export type PageState =
 
 export type PageContent =
   | ({ kind: 'file' } & Omit<DirectoryFile, 'path'>)
-  /** `links`: the symbolic links in it, which are not shown. */
-  | { kind: 'directory'; files: readonly DirectoryFile[]; links: number }
+  /**
+   * `links`: the symbolic links in it, which are not shown. `isPartial`: a block that states a size, or lists a folder in it,
+   * is missing.
+   */
+  | { kind: 'directory'; files: readonly DirectoryFile[]; links: number; isPartial?: boolean }
   /** The files of an entry are below its number. */
   | { kind: 'live'; feed: LiveFeed; files: readonly DirectoryFile[] }
 
@@ -129,6 +132,8 @@ export interface DirectoryFile {
   /** Path in the page, such as `trip/cat.png`. */
   path: string
   size: number
+  /** Whether `size` is about what its folder states, because the block with the size is missing. It may be a folder itself. */
+  isEstimate?: boolean
   /** When it was changed last, by `Date.now()`, if its blocks say so. */
   modified?: number
   /** Resolves with the whole file once it is here. */

@@ -13,7 +13,7 @@ function shown(entries: readonly LiveEntry[], paths = entries.map(({ path }) => 
   const page = { feed: { ...FEED, entries }, paths, state, waits: Promise.resolve() }
   const readable: ReadableLive = {
     live: () => page.feed,
-    listing: () => ({ files: page.paths.map((path) => ({ path, size: 1, complete: true })), links: 0, isFinal: true }),
+    listing: () => ({ files: page.paths.map((path) => ({ path, size: 1, complete: true })), links: 0, hasNames: true, isFinal: true }),
     file: (path) => page.waits.then(() => new Blob([path])),
     state,
   }

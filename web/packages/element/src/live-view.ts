@@ -109,13 +109,16 @@ export class LiveView implements Rendered {
   async #renderFile({ path, form, name }: LiveEntry): Promise<Rendered> {
     if (form === 'text') return renderText(await this.#page.file(path))
     const file = { path: name, size: null, complete: true }
-    return render({ listing: () => ({ files: [file], links: 0, isFinal: true }), file: () => this.#page.file(path) }, this.#address)
+    return render(
+      { listing: () => ({ files: [file], links: 0, hasNames: true, isFinal: true }), file: () => this.#page.file(path) },
+      this.#address,
+    )
   }
 
   #renderFolder(prefix: string, files: Listing['files']): Promise<Rendered> {
     const inside = files.map((file) => ({ ...file, path: file.path.slice(prefix.length) }))
     const folder: Readable = {
-      listing: () => ({ files: inside, links: 0, isFinal: true }),
+      listing: () => ({ files: inside, links: 0, hasNames: true, isFinal: true }),
       file: (path) => this.#page.file(`${prefix}${path}`),
     }
     return render(folder, this.#address)

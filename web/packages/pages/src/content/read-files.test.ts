@@ -99,9 +99,10 @@ describe('a directory in a store', () => {
     part.put(cid, await whole.read(cid))
     expect(listFiles(part, cid)).toMatchObject({
       files: [
-        { path: 'img', size: null },
-        { path: 'index.md', size: null },
+        { path: 'img', size: null, about: expect.any(Number) },
+        { path: 'index.md', size: null, about: expect.any(Number) },
       ],
+      hasNames: true,
       isFinal: false,
     })
   })
@@ -365,7 +366,7 @@ describe('a UnixFS node', () => {
         part.put(shard, await whole.read(shard))
         const listing = listFiles(part, cid)
         const isLast = i === shards.length - 1
-        expect(listing?.isFinal).toBe(isLast)
+        expect(listing).toMatchObject({ hasNames: isLast, isFinal: isLast })
         // The blocks of the files themselves are not needed: the directory states their sizes.
         if (isLast) expect(listing?.files.map(({ path, size }) => [path, size])).toEqual(names.map((name) => [name, 3]))
       }
@@ -384,7 +385,7 @@ describe('a UnixFS node', () => {
         { cid: link, name: 'b', dagBytes: 10 },
       ]),
     )
-    expect(listFiles(store, cid)).toEqual({ files: [], links: 2, isFinal: true })
+    expect(listFiles(store, cid)).toEqual({ files: [], links: 2, hasNames: true, isFinal: true })
   })
 
   it('of a sharded directory must have a bitfield that matches its entries', async () => {

@@ -15,6 +15,8 @@ export interface FileEntry {
   readonly cid: Cid
   /** `null` while the block that states it is missing. */
   readonly size: number | null
+  /** About its size, while that is unknown: the bytes of its blocks, as its directory states them. */
+  readonly about?: number
   /** When it was changed last, in milliseconds since 1970, if its block says so. */
   readonly modified?: number
 }
@@ -29,6 +31,8 @@ export interface FileListing {
   readonly files: readonly FileEntry[]
   /** Symbolic links. They are not among the files. */
   readonly links: number
+  /** Whether no shard of a directory is missing. A missing block may still turn out to be a directory in place of a file. */
+  readonly hasNames: boolean
   /** Whether no block that can add, name or measure an entry is missing. Until then, nothing in the listing is final. */
   readonly isFinal: boolean
 }
@@ -49,6 +53,7 @@ class ListingWalk {
   readonly #nodes: (cid: Cid) => FsNode | null
   readonly #files: FileEntry[] = []
   #links = 0
+  #hasNames = true
   #isFinal = true
   #visits = 0
 
@@ -60,7 +65,7 @@ class ListingWalk {
   listing(): FileListing {
     const files = this.#files
     if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('entryTwice')
-    return { files, links: this.#links, isFinal: this.#isFinal }
+    return { files, links: this.#links, hasNames: this.#hasNames, isFinal: this.#isFinal }
   }
 
   visit(cid: Cid, path: string, statedSize: number | null, depth: number): void {
@@ -73,7 +78,7 @@ class ListingWalk {
     switch (node?.kind) {
       // The kind is not known yet. Most likely it is a file.
       case undefined:
-        this.#add({ path, cid, size: null })
+        this.#add({ path, cid, size: null, ...(statedSize === null ? {} : { about: statedSize }) })
         return
       case 'leaf':
         this.#add({ path, cid, size: node.bytes.length, ...modifiedOf(node) })
@@ -111,8 +116,10 @@ class ListingWalk {
       const node = this.#nodes(link.cid)
       // Below a shard there are only shards.
       if (link.cid.codec === RAW || (node !== null && node.kind !== 'shard')) throw malformed('noShard')
-      if (node === null) this.#isFinal = false
-      else for (const entry of this.#entriesOf(node, depth + 1, below)) found.push(entry)
+      if (node === null) {
+        this.#hasNames = false
+        this.#isFinal = false
+      } else for (const entry of this.#entriesOf(node, depth + 1, below)) found.push(entry)
     }
     return found
   }

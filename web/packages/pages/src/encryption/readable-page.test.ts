@@ -59,7 +59,7 @@ class Held implements PageSession {
 
   constructor(blob: Blob, files: readonly Entry[] = [{ path: '', size: blob.size, complete: true }]) {
     this.#blob = blob
-    this.#listing = { files, links: 0, isFinal: true }
+    this.#listing = { files, links: 0, hasNames: true, isFinal: true }
   }
 
   get state(): PageState {

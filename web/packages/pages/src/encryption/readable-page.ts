@@ -92,6 +92,7 @@ export class ReadablePage implements PageSession {
         return {
           files: files.map(({ path, bytes }) => ({ path, size: bytes, complete })),
           links: entries.filter(({ kind }) => kind === 'symlink').length,
+          hasNames: true,
           isFinal: true,
         }
       }

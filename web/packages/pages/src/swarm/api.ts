@@ -206,6 +206,8 @@ export interface Entry {
   readonly path: string
   /** In bytes. `null` while unknown. */
   readonly size: number | null
+  /** About its size in bytes while that is unknown, as its folder states it. */
+  readonly about?: number
   /** When it was changed last, in milliseconds since 1970, if its block says so. */
   readonly modified?: number
   /** Whether every block of the file is here. */
@@ -218,6 +220,11 @@ export interface Listing {
   readonly files: readonly Entry[]
   /** Symbolic links. They are not among the files. */
   readonly links: number
+  /**
+   * Whether the names in each folder that is here are known. Until all is final, a name can still turn out to be a folder in
+   * place of a file.
+   */
+  readonly hasNames: boolean
   /** Whether all names and sizes are known. Until then, files can be missing. */
   readonly isFinal: boolean
 }

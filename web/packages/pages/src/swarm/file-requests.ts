@@ -32,7 +32,7 @@ export class FileRequests {
     const known = this.#known()
     if (known === null) return null
     const files = known.files.map(({ cid, ...file }) => ({ ...file, complete: walk.isWhole(cid) }))
-    return { files, links: known.links, isFinal: known.isFinal }
+    return { files, links: known.links, hasNames: known.hasNames, isFinal: known.isFinal }
   }
 
   request(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {

@@ -9,6 +9,7 @@ export function listLive(store: BlockStore, entries: readonly Entry[]): FileList
     files: listings.flatMap(({ files }) => files),
     links: listings.reduce((sum, { links }) => sum + links, 0),
     // It can grow at any time. The files that are known can be shown.
+    hasNames: true,
     isFinal: true,
   }
 }
@@ -32,9 +33,9 @@ export function pathOf({ number, form, name }: Pick<Entry, 'number' | 'form' | '
 function listEntry(store: BlockStore, entry: Entry): FileListing {
   const { content, contentBytes } = entry
   const path = pathOf(entry)
-  if (content.codec === RAW) return { files: [{ path, cid: content, size: contentBytes }], links: 0, isFinal: true }
+  if (content.codec === RAW) return { files: [{ path, cid: content, size: contentBytes }], links: 0, hasNames: true, isFinal: true }
   const listing = listFiles(store, content)
-  if (listing === null) return { files: [{ path, cid: content, size: null }], links: 0, isFinal: false }
+  if (listing === null) return { files: [{ path, cid: content, size: null }], links: 0, hasNames: true, isFinal: false }
   const files = listing.files.map((file) => ({ ...file, path: file.path === '' ? path : `${path}/${file.path}` }))
   return { ...listing, files }
 }
