@@ -1,16 +1,9 @@
 import { defineConfig } from 'vite'
-import { firstLoad } from './build/first-load.ts'
+import { firstLoad, pageLoad } from './build/first-load.ts'
 import { pdfFiles } from './build/pdf-files.ts'
 import { precompress } from './build/precompress.ts'
 import { serviceWorker } from './build/service-worker.ts'
 import { fromSource } from '../source-condition.ts'
-
-/** Modules that the same views use. In pieces, the names of their chunks would count against the first load. */
-const shared = [
-  { name: 'content', test: /\/packages\/pages\/src\/(?:content|messages)\// },
-  { name: 'page-texts', test: /\/app\/src\/messages\/(?:holders|page)\.ts/ },
-  { name: 'reading', test: /\/app\/src\/(?:files\/|render\/page-pictures|transfer-panel\/speed-meter)/ },
-]
 
 const server = 'http://localhost:4000'
 
@@ -31,7 +24,16 @@ export default defineConfig({
     // A data: picture would count against the first load; a file of its own is cached.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rolldownOptions: { output: { codeSplitting: { groups: [{ name: firstLoad, debugName: 'first load' }, ...shared] } } },
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: firstLoad, debugName: 'first load', priority: 1 },
+            { name: pageLoad, debugName: 'a page' },
+          ],
+        },
+      },
+    },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   server: {

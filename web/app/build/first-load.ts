@@ -8,12 +8,27 @@ interface Modules {
  * By default the bundler makes a dozen chunks, which together are larger.
  */
 export function firstLoad(id: string, modules: Modules): string | null {
+  return isNeededBy((each) => modules.getModuleInfo(each)?.isEntry === true, id, modules) ? 'first' : null
+}
+
+/** The view of a page, and the module that loads pages. */
+const PAGE = /\/app\/src\/(?:pages\/PageView\.tsx|app\/swarm-pages\.ts)$/
+
+/**
+ * Puts everything else that a page needs before it is on screen into one chunk. In twenty chunks it takes as many requests, of which a
+ * browser sends six at a time to a server that speaks HTTP/1.1.
+ */
+export function pageLoad(id: string, modules: Modules): string | null {
+  return isNeededBy((each) => PAGE.test(each), id, modules) ? 'page' : null
+}
+
+/** Whether a module is one of these, or one of them imports it statically, directly or indirectly. */
+function isNeededBy(isTop: (id: string) => boolean, id: string, modules: Modules): boolean {
   const seen = new Set<string>()
-  const leadsHere = (each: string): boolean => {
+  const leadsThere = (each: string): boolean => {
     if (seen.has(each)) return false
     seen.add(each)
-    const module = modules.getModuleInfo(each)
-    return module !== null && (module.isEntry || module.importers.some(leadsHere))
+    return isTop(each) || (modules.getModuleInfo(each)?.importers.some(leadsThere) ?? false)
   }
-  return leadsHere(id) ? 'first' : null
+  return leadsThere(id)
 }

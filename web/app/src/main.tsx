@@ -11,13 +11,15 @@ followHistory()
 refuseStrayDrops(window)
 applyLanguage()
 
-// On the home page the channels load after the first paint; elsewhere the app waits for them.
+// On the home page the channels load after the first paint; elsewhere the app waits for them, and the socket opens while they load.
 const isFrontDoor = route.peek().kind === 'home'
+const first = isFrontDoor ? null : new WebSocket(`${location.origin.replace('http', 'ws')}/socket/websocket?vsn=2.0.0`)
 const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
   .then(() => import('@watchfire/client/connection'))
-  .then(({ connect }) => connect('/socket'))
+  .then(({ connect }) => connect('/socket', { first }))
 const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
 const site = liveSite(channels, limits)
+if (route.peek().kind === 'page') site.prepare()
 afterPaint()
   .then(() => import('./app/steady-presses.ts'))
   .then(({ keepPressesSteady }) => keepPressesSteady(window))

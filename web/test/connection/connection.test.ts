@@ -114,6 +114,37 @@ function join(): Topic {
   })
 }
 
+describe('a connection that was begun before', () => {
+  const begin = () => new WebSocket(`${server.endPoint}/websocket?vsn=2.0.0`)
+  const joinWith = async (first: WebSocket) => {
+    connection.close()
+    connection = connect(server.endPoint, { transport: WebSocket, first: first as unknown as globalThis.WebSocket, random: () => 0 })
+    join()
+    await events(1)
+    return connection.state
+  }
+  const settled = (socket: WebSocket) =>
+    new Promise((resolve) => socket.once('open', resolve).once('close', resolve).once('error', resolve))
+
+  it('is used while it opens, and when it is open', async () => {
+    const opening = begin()
+    expect(await joinWith(opening)).toBe('open')
+    expect(opening.listenerCount('message')).toBeGreaterThan(0)
+    happened = []
+    const open = begin()
+    await settled(open)
+    expect(await joinWith(open)).toBe('open')
+    expect(open.listenerCount('message')).toBeGreaterThan(0)
+  })
+
+  it('is replaced when it has failed', async () => {
+    const failed = new WebSocket('ws://127.0.0.1:1/socket/websocket')
+    await settled(failed)
+    expect(await joinWith(failed)).toBe('open')
+    expect(failed.listenerCount('message')).toBe(0)
+  })
+})
+
 describe('a topic', () => {
   it('is joined, receives events, and gets replies to pushes', async () => {
     const topic = join()

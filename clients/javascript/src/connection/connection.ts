@@ -34,6 +34,8 @@ export interface Connection {
 export interface ConnectionOptions {
   /** The `WebSocket` class to use. Default: the browser's. */
   transport?: unknown
+  /** A `WebSocket` to this end point that was made before this module was here. It is used if it opens, or is open. */
+  first?: WebSocket | null
   /** Asks why the first connection fails. Default: the browser's. */
   fetch?: typeof globalThis.fetch
   random?: () => number
@@ -84,6 +86,7 @@ class SocketConnection implements Connection {
     this.#options = options
     this.#socket = new Socket(addressOf(endPoint), {
       transport: (options.transport ?? globalThis.WebSocket) as typeof WebSocket,
+      first: options.first ?? null,
       delay: this.#delay,
       timeout: options.timeout ?? 10_000,
       unansweredMs: options.unansweredMs ?? UNANSWERED_MS,
