@@ -207,7 +207,14 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
       skippedBlocks++
     }
   }
-  return { message: { full, wants, presences, pendingBytes }, blocks, heads, vouched, skippedEntries: decoded.skippedEntries, skippedBlocks }
+  return {
+    message: { full, wants, presences, pendingBytes },
+    blocks,
+    heads,
+    vouched,
+    skippedEntries: decoded.skippedEntries,
+    skippedBlocks,
+  }
 }
 
 /** Decodes a message without its length prefix. Skips unknown fields. Throws a `MessageError` if it is malformed. */

@@ -46,7 +46,10 @@ describe('a live page', () => {
     expect(reader.live()).toMatchObject({ title: 'Harbour', entries: [], isOurs: false, splitAt: null, invalidAt: null })
     for (let number = 1; number <= 5; number++) {
       const shownAt: number[] = []
-      const stops = [publisher, reader].map((page, i) => page.subscribe(() => has(page, number)() && (shownAt[i] ??= clock.now())))
+      const note = (page: PageSession, i: number) => {
+        if (has(page, number)()) shownAt[i] ??= clock.now()
+      }
+      const stops = [publisher, reader].map((page, i) => page.subscribe(() => note(page, i)))
       clock.pass(2000) // A while after the entry before, and long after the tabs came.
       const appendedAt = clock.now()
       await publisher.append(text(`entry ${number}`))

@@ -1,7 +1,16 @@
 import { beforeEach, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/fake-clock.ts'
 import { type Bytes, type Cid, cidOf, concat, dagBytesMax, MemoryBlockStore, RAW } from '../../content/index.ts'
-import { type Beginning, type Block, encodeBeginning, type Head, HEAD_BYTES, History, newSigningKey, type SigningKey } from '../../live/index.ts'
+import {
+  type Beginning,
+  type Block,
+  encodeBeginning,
+  type Head,
+  HEAD_BYTES,
+  History,
+  newSigningKey,
+  type SigningKey,
+} from '../../live/index.ts'
 import { Download } from '../download.ts'
 import type { PagePeers } from '../page-peers.ts'
 import { LivePage } from './live-page.ts'
