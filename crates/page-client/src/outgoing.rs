@@ -17,10 +17,17 @@ const BUSY_MAX: Duration = Duration::from_secs(30);
 const WAIT_MIN: Duration = Duration::from_millis(10);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Short messages, and their bytes, that are remembered after the server relayed them. The oldest
+/// is forgotten.
+const RELAYED_MAX: usize = 16;
+const RELAYED_BYTES_MAX: usize = 32 << 10;
+
 /// Identifies a sent segment when the server replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentSegment {
-    message: u32,
+    /// Counts the messages in the order of [`Outgoing::push`]. A message that returns from a direct
+    /// connection has another number than before, so that late replies do not concern it.
+    serial: u64,
     from: usize,
     to: usize,
 }
@@ -50,6 +57,9 @@ pub(crate) struct Unreachable;
 pub(crate) struct Outgoing {
     /// In the order of [`Outgoing::push`].
     messages: Vec<Sending>,
+    next_serial: u64,
+    /// The last short messages that the server has relayed.
+    relayed: VecDeque<UnsentMessage>,
     /// Until then, long messages that have not begun wait for a direct connection.
     held_until: Option<Instant>,
     segment_bytes_max: usize,
@@ -62,6 +72,7 @@ pub(crate) struct Outgoing {
 
 #[derive(Debug)]
 struct Sending {
+    serial: u64,
     message: UnsentMessage,
     /// The ranges that are not sent yet. Rejected segments return here.
     ranges: VecDeque<(usize, usize)>,
@@ -80,6 +91,8 @@ impl Outgoing {
     pub(crate) fn new(frame_bytes_max: usize) -> Self {
         Outgoing {
             messages: Vec::new(),
+            next_serial: 0,
+            relayed: VecDeque::new(),
             held_until: None,
             segment_bytes_max: frame_bytes_max.saturating_sub(OVERHEAD_BYTES).max(1),
             in_flight: 0,
@@ -91,7 +104,9 @@ impl Outgoing {
 
     pub(crate) fn push(&mut self, message: UnsentMessage) {
         let left = message.bytes.len();
-        self.messages.push(Sending { message, ranges: [(0, left)].into(), left });
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.messages.push(Sending { serial, message, ranges: [(0, left)].into(), left });
     }
 
     /// Holds back long messages that have not begun, until then or [`Outgoing::release`].
@@ -103,13 +118,17 @@ impl Outgoing {
         self.held_until = None;
     }
 
-    /// Takes the messages that have not begun.
-    pub(crate) fn take_unsent(&mut self) -> Vec<UnsentMessage> {
-        let is_unsent = |sending: &mut Sending| {
+    /// Takes the messages that a direct connection carries from now on: the long ones that have not
+    /// begun, and all short ones, so that these arrive in order. The server may refuse a short
+    /// message that is on its way, and one that it has relayed may be late. So the first ones are the
+    /// last short messages that the server has relayed. The receiver ignores those that it has read.
+    pub(crate) fn take_for_direct(&mut self) -> Vec<UnsentMessage> {
+        let is_taken = |sending: &mut Sending| {
             let unsent_bytes: usize = sending.ranges.iter().map(|(from, to)| to - from).sum();
-            unsent_bytes == sending.message.bytes.len()
+            sending.is_short() || unsent_bytes == sending.message.bytes.len()
         };
-        self.messages.extract_if(.., is_unsent).map(|sending| sending.message).collect()
+        let taken = self.messages.extract_if(.., is_taken).map(|sending| sending.message);
+        self.relayed.drain(..).chain(taken).collect()
     }
 
     /// Returns the next segment to send now.
@@ -142,7 +161,7 @@ impl Outgoing {
         let UnsentMessage { id: message, ref bytes, .. } = sending.message;
         let segment =
             Segment { message, offset: from, total: bytes.len(), bytes: bytes.slice(from..to) };
-        Some((SentSegment { message, from, to }, segment))
+        Some((SentSegment { serial: sending.serial, from, to }, segment))
     }
 
     /// When to call [`Outgoing::next`] again after a retry delay.
@@ -156,13 +175,28 @@ impl Outgoing {
         self.in_flight -= 1;
         self.timeouts = 0;
         self.busy_since = None;
-        let at = self.messages.iter().position(|sending| sending.message.id == segment.message)?;
+        let at = self.messages.iter().position(|sending| sending.serial == segment.serial)?;
         self.messages[at].left -= segment.to - segment.from;
         if self.messages[at].left > 0 {
             return None;
         }
         let message = self.messages.remove(at).message;
+        self.remember(&message);
         (!message.is_reported).then_some(message.bytes.len())
+    }
+
+    fn remember(&mut self, message: &UnsentMessage) {
+        if message.bytes.len() > SHORT_BYTES_MAX {
+            return;
+        }
+        let relayed = UnsentMessage { is_reported: true, is_relayed: true, ..message.clone() };
+        self.relayed.push_back(relayed);
+        let mut bytes: usize = self.relayed.iter().map(|message| message.bytes.len()).sum();
+        while (self.relayed.len() > RELAYED_MAX || bytes > RELAYED_BYTES_MAX)
+            && let Some(oldest) = self.relayed.pop_front()
+        {
+            bytes -= oldest.bytes.len();
+        }
     }
 
     pub(crate) fn handle_error(
@@ -202,7 +236,7 @@ impl Outgoing {
     fn requeue(&mut self, segment: SentSegment) {
         self.in_flight -= 1;
         if let Some(sending) =
-            self.messages.iter_mut().find(|sending| sending.message.id == segment.message)
+            self.messages.iter_mut().find(|sending| sending.serial == segment.serial)
         {
             sending.ranges.push_front((segment.from, segment.to));
         }
@@ -227,7 +261,7 @@ mod tests {
     }
 
     fn message(id: u32, len: usize) -> UnsentMessage {
-        UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false }
+        UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false, is_relayed: false }
     }
 
     fn outgoing(messages: &[usize]) -> Outgoing {
@@ -297,8 +331,40 @@ mod tests {
         assert_eq!(outgoing.next_wake(), Some(at(100)));
         assert_eq!(send_all(&mut outgoing, at(100)).len(), 3, "the hold is over");
         outgoing.push(message(2, SHORT_BYTES_MAX + 1));
-        let taken: Vec<_> = outgoing.take_unsent().into_iter().map(|each| each.id).collect();
-        assert_eq!(taken, [2], "messages that have begun stay");
+        let taken: Vec<_> = outgoing.take_for_direct().into_iter().map(|each| each.id).collect();
+        assert_eq!(taken, [1, 2], "a long message that has begun stays");
+    }
+
+    #[test]
+    fn a_direct_connection_carries_the_short_messages_in_order() {
+        let mut outgoing = outgoing(&[5, 4, 3]);
+        let first = send_all(&mut outgoing, at(0));
+        outgoing.handle_relayed(first[0].0);
+        let second = send_all(&mut outgoing, at(0));
+        assert_eq!(second[0].1.message, 1, "its reply is late");
+        let taken = outgoing.take_for_direct();
+        let kinds: Vec<_> = taken.iter().map(|each| (each.id, each.is_relayed)).collect();
+        assert_eq!(kinds, [(0, true), (1, false), (2, false)]);
+
+        // The connection breaks, and the server refuses the late segment.
+        outgoing.push(taken[1].clone());
+        outgoing.push(taken[2].clone());
+        outgoing.handle_error(at(0), second[0].0, &BUSY).unwrap();
+        let again = send_all(&mut outgoing, at(50));
+        assert_eq!((again.len(), again[0].1.message), (1, 1), "it is sent once");
+        assert_eq!(outgoing.handle_relayed(again[0].0), Some(4));
+        assert_eq!(send_all(&mut outgoing, at(50))[0].1.message, 2);
+    }
+
+    #[test]
+    fn few_relayed_messages_are_remembered() {
+        let mut outgoing = outgoing(&[5; RELAYED_MAX + 1]);
+        while let Some((sent_segment, _)) = outgoing.next(at(0)) {
+            outgoing.handle_relayed(sent_segment);
+        }
+        let ids: Vec<_> = outgoing.take_for_direct().into_iter().map(|each| each.id).collect();
+        assert_eq!(ids, Vec::from_iter(1..=16));
+        assert_eq!(outgoing.take_for_direct(), []);
     }
 
     #[test]

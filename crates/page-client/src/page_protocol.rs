@@ -208,7 +208,7 @@ impl PageProtocol {
         let id = peer_state.next_message;
         peer_state.next_message = id.wrapping_add(1);
         peer_state.moved_bytes = peer_state.moved_bytes.saturating_add(message.len());
-        let message = UnsentMessage { id, bytes: message, is_reported: false };
+        let message = UnsentMessage { id, bytes: message, is_reported: false, is_relayed: false };
         match &mut self.direct {
             Some(direct) if direct.is_up(peer) => {
                 direct.send(now, peer, message);

@@ -19,6 +19,8 @@ pub(crate) struct UnsentMessage {
     pub bytes: Bytes,
     /// Whether the host was told that the message is sent. Its end is reported once.
     pub is_reported: bool,
+    /// Whether the server has relayed the whole message, which may still be on its way.
+    pub is_relayed: bool,
 }
 
 /// A part of a message and its offset.

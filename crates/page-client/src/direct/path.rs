@@ -182,7 +182,7 @@ mod tests {
         let mut path = Path::new();
         for (id, length) in (0..).zip(lengths) {
             let bytes = vec![7; *length].into();
-            path.push(UnsentMessage { id, bytes, is_reported: false });
+            path.push(UnsentMessage { id, bytes, is_reported: false, is_relayed: false });
         }
         path
     }

@@ -75,13 +75,14 @@ impl PageProtocol {
                 };
                 tracing::debug!(%peer, "connected directly");
                 peer_state.outgoing.release();
-                for message in peer_state.outgoing.take_unsent() {
+                for message in peer_state.outgoing.take_for_direct() {
                     direct.send(now, peer, message);
                 }
             }
             direct::Output::Down { peer, unread } => {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
-                unread.into_iter().for_each(|message| peer_state.outgoing.push(message));
+                let unsent = unread.into_iter().filter(|message| !message.is_relayed);
+                unsent.for_each(|message| peer_state.outgoing.push(message));
                 self.send_segments(now, peer);
             }
             direct::Output::Ended { peer } => {

@@ -130,7 +130,7 @@ impl SlowReceiver {
 }
 
 fn message(id: u32, len: usize) -> UnsentMessage {
-    UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false }
+    UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false, is_relayed: false }
 }
 
 #[test]

@@ -37,6 +37,13 @@ beforeEach(() => {
 
 const bytes = (length: number) => new Uint8Array(length)
 const ok: Reply = { status: 'ok', response: {} }
+const busy: Reply = { status: 'error', response: { reason: 'peer busy', retry_after_ms: 50 } }
+/** Replies to the frame that has waited longest. */
+const answer = (reply: Reply) => {
+  relayed.shift()?.answer(reply)
+  return new Promise((resolve) => setImmediate(resolve))
+}
+const given = () => direct.given.map(({ id, message }) => [id, message.length])
 
 describe('a peer with two paths', () => {
   it('uses the relay until there is a direct path, and numbers all messages in one sequence', () => {
@@ -44,15 +51,55 @@ describe('a peer with two paths', () => {
     peer.useDirect(direct)
     void peer.send(bytes(2))
     expect(relayed.map(({ message, length }) => [message, length])).toEqual([[0, 1]])
-    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([[1, 2]])
+    expect(given()).toEqual([
+      [0, 1],
+      [1, 2],
+    ])
     expect([peer.path, peer.movedBytes]).toEqual(['direct', 3])
+  })
+
+  it('keeps the order of short messages while the server refuses one of them and the path changes twice', async () => {
+    const sending = [1, 2, 3].map((length) => peer.send(bytes(length)))
+    await answer(ok)
+    expect(relayed.map(({ message }) => message)).toEqual([1])
+    peer.useDirect(direct)
+    sending.push(peer.send(bytes(4)))
+    expect(given().map(([id]) => id)).toEqual([0, 1, 2, 3])
+    await answer(busy)
+    clock.pass(1000)
+    expect(relayed).toEqual([])
+
+    direct.isUp = false
+    peer.useRelay()
+    const order: number[] = []
+    while (relayed.length > 0) {
+      order.push(relayed[0]?.message ?? -1)
+      await answer(ok)
+    }
+    expect(order).toEqual([1, 2, 3])
+    await Promise.all(sending)
+    expect(peer.unsentBytes).toBe(0)
+  })
+
+  it('remembers only the last accepted messages for the direct path', async () => {
+    for (let i = 0; i < 20; i++) void peer.send(bytes(1000))
+    while (relayed.length > 0) await answer(ok)
+    peer.useDirect(direct)
+    expect(given().map(([id]) => id)).toEqual(Array.from({ length: 16 }, (_, i) => i + 4))
+    direct.isUp = false
+    for (let i = 0; i < 3; i++) void peer.send(bytes(12_000))
+    while (relayed.length > 0) await answer(ok)
+    direct.given = []
+    direct.isUp = true
+    peer.useDirect(direct)
+    expect(given().map(([id]) => id)).toEqual([21, 22])
   })
 
   it('finishes a started message on the relay, and sends the queued ones directly', async () => {
     const [begun, waiting, next] = [400_000, 500_000, 600_000].map((length) => peer.send(bytes(length)))
     expect(new Set(relayed.map(({ message }) => message))).toEqual(new Set([0]))
     peer.useDirect(direct)
-    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([
+    expect(given()).toEqual([
       [1, 500_000],
       [2, 600_000],
     ])
@@ -76,7 +123,10 @@ describe('a peer with two paths', () => {
     peer.useDirect(direct)
     clock.pass(1000)
     expect(relayed.map(({ message }) => message)).toEqual([1])
-    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([[0, 1_000_000]])
+    expect(given()).toEqual([
+      [1, 100],
+      [0, 1_000_000],
+    ])
   })
 
   it('relays blocks for which no connection came up in time, and lets no further ones wait', () => {

@@ -19,6 +19,10 @@ export interface DualPathPeerOptions extends RelayPeerOptions {
  * A peer reached through the relay, and directly while there is a direct connection. If the direct connection breaks,
  * messages that may not have arrived are sent through the relay under the same number. By that number, the other side
  * detects messages that it has read already.
+ *
+ * Short messages arrive in order, also when the path changes. A `cancel` that arrived after the `want-have` that follows it would
+ * remove that want-have, and nobody would send it again. So the direct path begins with the short messages that may be late on
+ * the relay, under their numbers: those that the server has not accepted, and the last ones that it has.
  */
 export class DualPathPeer implements Peer {
   readonly id: PeerId
@@ -33,6 +37,8 @@ export class DualPathPeer implements Peer {
   #stopHolding: (() => void) | null = null
   /** Whether a connection did not come up in time. */
   #hasHeld = false
+  /** The numbers of messages on the direct path that the server had accepted before. The relay never sends them again. */
+  #accepted = new Set<number>()
   /** Bytes of all messages, sent and received, on both paths. */
   movedBytes = 0
   /** Bytes of messages that were neither sent nor given up. */
@@ -67,19 +73,24 @@ export class DualPathPeer implements Peer {
   }
 
   /**
-   * Uses the direct path for messages that have not begun and for new ones. Messages that have begun stay on the relay.
+   * Uses the direct path for new messages, for short ones, and for long ones that have not begun. Long messages that have begun stay
+   * on the relay.
    */
   useDirect(path: MessagePath): void {
     this.#direct = path
     if (!path.isUp || this.#isClosed) return
-    for (const { id, message, resolve, reject } of this.#takeHeld()) path.send(id, message).then(resolve, reject)
-    for (const { id, message, resolve, reject } of this.#relay.takeUnsent()) path.send(id, message).then(resolve, reject)
+    const accepted = this.#relay.takeAccepted()
+    this.#accepted = new Set(accepted.map(({ id }) => id))
+    for (const { id, message } of accepted) path.send(id, message).catch(() => {})
+    const taken = [...this.#relay.takeForDirect(), ...this.#takeHeld()]
+    for (const { id, message, resolve, reject } of taken) path.send(id, message).then(resolve, reject)
   }
 
   /** Uses the relay again, because the direct path is gone or not usable for now. */
   useRelay(): void {
     for (const { id, message, resolve, reject } of this.#direct?.takeUnacknowledged() ?? []) {
-      this.#relay.send(message, id).then(resolve, reject)
+      if (this.#accepted.has(id)) resolve()
+      else this.#relay.send(message, id).then(resolve, reject)
     }
   }
 

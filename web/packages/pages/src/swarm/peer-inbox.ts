@@ -13,10 +13,13 @@ export class PeerInbox {
   readonly #waiting = { long: 0, short: 0 }
   #reading: Promise<void> = Promise.resolve()
 
-  /** `room` resolves when the store has room. `deliver` gets `null` if the bytes cannot be decoded. */
-  read(bytes: Bytes, room: () => Promise<void> | null, deliver: (received: ReceivedWithHeads | null) => void): void {
+  /**
+   * `room` resolves when the store has room. `deliver` gets `null` if the bytes cannot be decoded. Returns whether the message waits
+   * now; `false` if it was dropped.
+   */
+  read(bytes: Bytes, room: () => Promise<void> | null, deliver: (received: ReceivedWithHeads | null) => void): boolean {
     const kind = isShort(bytes) ? 'short' : 'long'
-    if (this.#waiting[kind] >= WAITING_MAX[kind]) return
+    if (this.#waiting[kind] >= WAITING_MAX[kind]) return false
     this.#waiting[kind]++
     this.#reading = this.#reading.then(async () => {
       await room()
@@ -24,6 +27,7 @@ export class PeerInbox {
       this.#waiting[kind]--
       deliver(received)
     })
+    return true
   }
 }
 

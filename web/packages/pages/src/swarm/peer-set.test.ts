@@ -93,6 +93,25 @@ describe('silent peers', () => {
   })
 })
 
+describe('a peer with a direct connection', () => {
+  it('sends a message on both paths, and it is read once, in the order of the direct path', async () => {
+    await receive(1)
+    peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
+    await expect.poll(() => connections).not.toBeNull()
+    const acknowledged: number[] = []
+    const acknowledge = (id: number) => acknowledged.push(id)
+    connections?.onUp(PEER, { isUp: true, send: () => Promise.resolve(), acknowledge, takeUnacknowledged: () => [] })
+    inputs.length = 0
+    const bytes = encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])
+    for (const message of [1, 2, 3]) connections?.onSegment(PEER, { message, offset: 0, total: bytes.length, bytes })
+    // This copy arrives before the other one is read.
+    peers.handleRelay(encodeRelayFrame(PEER, { message: 2, offset: 0, total: bytes.length, bytes }).buffer)
+    await expect.poll(() => acknowledged).toEqual([1, 2, 3])
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(inputs).toEqual(['message', 'message'])
+  })
+})
+
 describe('a peer whose direct connection breaks', () => {
   it.each([
     ['is contacted over the relay, and stays if it is there', { status: 'ok', response: {} }, []],

@@ -206,8 +206,7 @@ export class PeerSet {
       case 'complete':
         // It arrived directly before, and its sender does not know that.
         if (member.readOverDirect.has(segment.message)) return
-        member.readOverRelay.add(segment.message)
-        this.#read(member, segment.message, assembled.message)
+        if (this.#read(member, segment.message, assembled.message)) member.readOverRelay.add(segment.message)
         return
     }
   }
@@ -249,10 +248,8 @@ export class PeerSet {
           member.peer.acknowledge(id)
           return
         }
-        this.#read(member, id, assembled.message, () => {
-          member.readOverDirect.add(id)
-          member.peer.acknowledge(id)
-        })
+        // The number counts from now on: the same message may come by relay while this one waits, and must not follow it.
+        if (this.#read(member, id, assembled.message, () => member.peer.acknowledge(id))) member.readOverDirect.add(id)
         return
       }
     }
@@ -269,10 +266,11 @@ export class PeerSet {
     this.#deps.handleInput({ kind: 'disconnected', peer: member.peer.id })
   }
 
-  #read(member: Member, id: number, bytes: Bytes, whenRead = () => {}): void {
+  /** Returns whether the message will be read. */
+  #read(member: Member, id: number, bytes: Bytes, whenRead = () => {}): boolean {
     member.peer.movedBytes += bytes.length
     this.connectIfBusy(member)
-    member.inbox.read(bytes, this.#deps.room, (received) => {
+    return member.inbox.read(bytes, this.#deps.room, (received) => {
       if (!this.roster.isMember(member) || this.#deps.isOver()) return
       whenRead()
       const peer = member.peer.id

@@ -14,6 +14,9 @@ const TIMEOUTS_MAX = 3
 const BUSY_MAX: Millis = 30_000
 /** A peer that stays busy is asked less and less often, at least this often. Each refused frame has used the uplink. */
 const BACKOFF_MAX: Millis = 1_000
+/** Short messages, and their bytes, that are remembered after the server accepted them. The oldest is forgotten. */
+const ACCEPTED_MAX = 16
+const ACCEPTED_BYTES_MAX = 32 << 10
 /** Bounds on the retry delays that the server sends. */
 const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 10_000
@@ -23,6 +26,14 @@ interface Outgoing extends UnacknowledgedMessage {
   readonly ranges: [from: number, to: number][]
   /** Bytes that the server has not accepted yet. */
   left: number
+  /** Another path carries it now. */
+  isTaken: boolean
+}
+
+/** A short message that the server has accepted and that may still be on its way to the peer. */
+export interface AcceptedMessage {
+  readonly id: number
+  readonly message: Bytes
 }
 
 export interface RelayPeerOptions {
@@ -41,6 +52,7 @@ export class RelayPeer {
   #partBytesMax: number
   /** In the order in which they were added. */
   readonly #outgoing: Outgoing[] = []
+  readonly #accepted: AcceptedMessage[] = []
   #unanswered = 0
   #timeouts = 0
   /** Since when every frame was rejected because the peer is busy. `null` if the last one was not. */
@@ -61,17 +73,28 @@ export class RelayPeer {
   send(message: Bytes, id: number): Promise<void> {
     if (this.#lost !== null) return Promise.reject(this.#lost)
     return new Promise((resolve, reject) => {
-      this.#outgoing.push({ id, message, ranges: [[0, message.length]], left: message.length, resolve, reject })
+      this.#outgoing.push({ id, message, ranges: [[0, message.length]], left: message.length, isTaken: false, resolve, reject })
       this.#pump()
     })
   }
 
-  /** Takes the messages of which nothing was sent yet. The caller is responsible for them from now on. */
-  takeUnsent(): UnacknowledgedMessage[] {
+  /**
+   * Takes the messages of which nothing was sent yet, and all short ones. The server may refuse a short message that is on
+   * its way, and those behind it would overtake it on another path. The caller is responsible for them from now on.
+   */
+  takeForDirect(): UnacknowledgedMessage[] {
     const isWhole = ({ ranges, message }: Outgoing) => ranges.length === 1 && ranges[0]?.[0] === 0 && ranges[0][1] === message.length
-    const whole = this.#outgoing.filter(isWhole)
-    for (const each of whole) this.#outgoing.splice(this.#outgoing.indexOf(each), 1)
-    return whole
+    const taken = this.#outgoing.filter((each) => isShort(each.message) || isWhole(each))
+    for (const each of taken) {
+      each.isTaken = true
+      this.#outgoing.splice(this.#outgoing.indexOf(each), 1)
+    }
+    return taken
+  }
+
+  /** Takes the last short messages that the server has accepted, in order. */
+  takeAccepted(): AcceptedMessage[] {
+    return this.#accepted.splice(0)
   }
 
   close(): void {
@@ -116,7 +139,7 @@ export class RelayPeer {
         this.#busySince = null
         this.#busyWaits = 0
         outgoing.left -= to - from
-        if (outgoing.left === 0) this.#finish(outgoing)
+        if (outgoing.left === 0 && !outgoing.isTaken) this.#finish(outgoing)
         break
       case 'error':
         outgoing.ranges.unshift([from, to])
@@ -135,7 +158,15 @@ export class RelayPeer {
 
   #finish(outgoing: Outgoing): void {
     this.#outgoing.splice(this.#outgoing.indexOf(outgoing), 1)
+    if (isShort(outgoing.message)) this.#remember(outgoing)
     outgoing.resolve()
+  }
+
+  #remember({ id, message }: Outgoing): void {
+    const accepted = this.#accepted
+    accepted.push({ id, message })
+    let bytes = accepted.reduce((sum, each) => sum + each.message.length, 0)
+    while (accepted.length > ACCEPTED_MAX || bytes > ACCEPTED_BYTES_MAX) bytes -= accepted.shift()?.message.length ?? bytes
   }
 
   #handleRefusal(response: unknown, partBytes: number): void {
