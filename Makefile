@@ -223,7 +223,7 @@ test-traces: interop-build ## Spans and flame graphs of an experiment; traces of
 test-embed: interop-build ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
 	$(RUN_SUITES) embed
 
-test-tab: interop-build ## Folders that are too much for one tab: more files than a page or a drop may have; takes a minute or two
+test-tab: interop-build ## Pages and folders that are too much for one tab: 4 GiB with a small disk, more files than a page or a drop may have; takes a few minutes
 	$(RUN_SUITES) tab
 
 test-networks: interop-build ## Two browsers on each pair of eight kinds of networks, and uplinks that change; as root, takes half an hour

@@ -40,12 +40,31 @@ function fileOf(file) {
   }
   const [only] = parts
   if (parts.length === 1) return { top: only, blocks: parts, dagBytes: only.bytes.length }
-  const sizes = parts.flatMap(({ bytes }) => [number(4, bytes.length)])
-  const top = nodeOf(
-    parts.map(({ cid, bytes }) => ({ cid, name: '', dagBytes: bytes.length })),
-    Buffer.concat([number(1, 2), number(3, file.length), ...sizes]),
-  )
+  const lengths = parts.map(({ bytes }) => bytes.length)
+  const top = fileNodeOf(parts, lengths)
   return { top, blocks: [...parts, top], dagBytes: file.length + top.bytes.length }
+}
+
+/** The node of a file with these leaves. */
+function fileNodeOf(leaves, lengths) {
+  const links = leaves.map(({ cid }, i) => ({ cid, name: '', dagBytes: lengths[i] }))
+  const length = lengths.reduce((sum, each) => sum + each, 0)
+  return nodeOf(links, Buffer.concat([number(1, 2), number(3, length), ...lengths.map((each) => number(4, each))]))
+}
+
+/** The blocks of a file that is too large for memory: `leafAt(i)` makes a leaf of `CHUNK_BYTES` each time when it is needed. */
+export function blocksOfLeaves(count, leafAt) {
+  const parts = Array.from({ length: count }, (_, i) => ({
+    cid: cidOf(RAW, leafAt(i)),
+    get bytes() {
+      return leafAt(i)
+    },
+  }))
+  const top = fileNodeOf(
+    parts,
+    parts.map(() => CHUNK_BYTES),
+  )
+  return { root: cidText(top.cid), blocks: byCid([...parts, top]) }
 }
 
 /** Leaves by their bytes. A huge file may be the same buffer over and over, which is hashed once. */

@@ -51,6 +51,9 @@ export const BY_RELAY_ONLY = [
   '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
 ]
 
+/** Tells pages the disk space that they really have. Without it, Chromium tells every page that 10 GiB more are left. */
+export const REPORTED_QUOTA = ['--disable-features=StaticStorageQuota']
+
 /** Names instead of addresses (mDNS) need a network that carries multicast. */
 export const VISIBLE_ADDRESS = ['--disable-features=WebRtcHideLocalIpsWithMdns']
 

@@ -1,20 +1,58 @@
-// Folders that are too much for one tab: it says so, nothing is lost, and it stays usable.
+// Pages and folders that are too much for one tab: it says so, nothing is lost, and it stays usable.
 
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 
+import { blocksOfLeaves } from '../browser/bitswap-messages.mjs'
 import { drop } from '../browser/dropped-files.mjs'
-import { newVisitor, startServer } from '../browser/page-driver.mjs'
+import { addressOf, newVisitor, PageDriver, startServer } from '../browser/page-driver.mjs'
+import { joinPage, LimitedHolder } from '../browser/raw-peer.mjs'
+import { BY_RELAY_ONLY, launchWithProfile, REPORTED_QUOTA } from '../lib/chromium.mjs'
 import { newFolder } from '../lib/folders.mjs'
 
+const MIB = 1 << 20
 /** Longest wait for a step, on a machine that may be very busy. */
 const STEP_MS = 240_000
+/** Blocks of 1 MiB: those of the page, and those that have room on the tab's disk and in its memory. */
+const PAGE_BLOCKS = 4096
+const DISK_BLOCKS = 200
+const MEMORY_BLOCKS = 512
 /** The most that a page may have. */
 const FILES_MAX = 65_536
 /** The most that one drop may add. */
 const DROPPED_MAX = 20_000
+
+test('a page of 4 GiB in a tab with 200 MiB of disk: the person is warned, and the loaded part stays', async (t) => {
+  const leafAt = (i) => {
+    const leaf = Buffer.alloc(MIB)
+    leaf.writeUInt32BE(i, 0)
+    return leaf
+  }
+  const { root, blocks } = blocksOfLeaves(PAGE_BLOCKS, leafAt)
+  const server = await startServer(t)
+  const holder = new LimitedHolder(blocks, PAGE_BLOCKS)
+  await joinPage(t, server, root, 'all', holder.answer)
+  const context = await launchWithProfile(path.join(newFolder(), 'profile'), [...BY_RELAY_ONLY, ...REPORTED_QUOTA])
+  t.after(() => context.close())
+  const visitor = await PageDriver.inContext(server, context)
+  const devtools = await context.newCDPSession(visitor.tab)
+  await devtools.send('Storage.overrideQuotaForOrigin', { origin: addressOf(server), quotaSize: DISK_BLOCKS * MIB })
+  await visitor.goTo(`/p/${root}#filename=huge.bin`)
+  await visitor.waitForText(
+    '4 GiB of this page are still missing, and this browser gives this site 200 MiB of disk space. It may not fit.',
+    STEP_MS,
+  )
+  await visitor.waitForText('New data is kept in memory, up to 512 MiB.', STEP_MS)
+  await visitor.waitForText(/This browser has no room for more than \d+ MiB of this page\. The loaded part stays shared\./, STEP_MS)
+
+  const arrivedBytes = await visitor.tab.evaluate(() => Number(document.querySelector('.coming progress')?.getAttribute('value')))
+  const fits = (DISK_BLOCKS + MEMORY_BLOCKS) * MIB
+  assert.ok(arrivedBytes > fits * 0.95 && arrivedBytes <= fits, `${arrivedBytes} bytes are here`)
+  await assertIsUsable(visitor)
+  visitor.assertNoPageErrors()
+})
 
 test('more files than a page may have are refused with the limit, and the draft stays', async (t) => {
   const person = await newVisitor(t, await startServer(t))
