@@ -20,6 +20,7 @@ export interface WorkerScope {
 /** A tab or frame of the worker's origin. */
 export interface Client {
   readonly id: string
+  /** The address with which it was loaded. It stays when the tab goes on to another page of the app. */
   readonly url: string
   postMessage(message: unknown, transfer: Transferable[]): void
   focus(): Promise<unknown>

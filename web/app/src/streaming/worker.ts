@@ -1,5 +1,6 @@
 import type { Client, FetchEvent, WorkerScope } from '../service-worker/scope.ts'
 import { putReceived, RECEIVE_PATH, RECEIVED_ADDRESS } from '../service-worker/received.ts'
+import { showTab } from '../service-worker/show-tab.ts'
 import { parsePullReply, parseWorkerCommand, type OpenRequest, type PullReply } from './protocol.ts'
 import { pullStream } from './pull-stream.ts'
 import { parseRequest, type WorkerRequest } from './request.ts'
@@ -38,15 +39,8 @@ scope.addEventListener('message', (event) => {
 scope.addEventListener('notificationclick', (event) => {
   const { notification } = event
   notification.close()
-  if (typeof notification.data === 'string') event.waitUntil(showTab(notification.data))
+  if (typeof notification.data === 'string') event.waitUntil(showTab(scope.clients, notification.data))
 })
-
-/** Brings the tab with this address to the front, or opens the address where its tab is closed or shows another page. */
-async function showTab(address: string): Promise<void> {
-  const tabs = await scope.clients.matchAll({ type: 'window', includeUncontrolled: true })
-  const tab = tabs.find(({ url }) => url === address)
-  await (tab === undefined ? scope.clients.openWindow(address) : tab.focus())
-}
 
 /** Takes content from the share sheet of the system, and opens the home page with it. */
 async function receive(request: Request): Promise<Response> {

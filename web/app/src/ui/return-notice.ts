@@ -1,4 +1,5 @@
 import { effect } from '@preact/signals'
+import { answerShows } from '../service-worker/show-tab.ts'
 import type { PageSession } from './site.ts'
 
 /** Whether the browser has notifications, and the person has not refused them here. */
@@ -27,6 +28,8 @@ export async function notifyWhenBack(session: Pick<PageSession, 'cid' | 'state'>
 
 /** The service worker of the app, which is told of a click; `null` where there is none. */
 async function registerWorker(): Promise<ServiceWorkerRegistration | null> {
+  // The same listener twice counts once.
+  navigator.serviceWorker?.addEventListener('message', answerShows)
   try {
     return (await navigator.serviceWorker?.register('/worker.js', { scope: '/', updateViaCache: 'none' })) ?? null
   } catch {
