@@ -11,7 +11,7 @@ import { launch } from '../../lib/chromium.mjs'
 import { waitUntil } from '../../lib/deadlines.mjs'
 import { newFolder } from '../../lib/folders.mjs'
 import { BackgroundTab } from '../background-tab.mjs'
-import { newVisitor, startServer, WAIT_MS } from '../page-driver.mjs'
+import { addressOf, newVisitor, startServer, WAIT_MS } from '../page-driver.mjs'
 
 const DESKTOP = fileURLToPath(new URL('desktop.py', import.meta.url))
 
@@ -26,7 +26,15 @@ test('a click on the notification that a page is back brings its hidden tab to t
   t.after(() => browser.close())
   const session = await browser.newBrowserCDPSession()
   await session.send('Browser.grantPermissions', { permissions: ['notifications'] })
-  const tab = await BackgroundTab.open(t, browser, link)
+  // The tab was loaded at another address, as is one in which a person follows a link of the app.
+  const tab = await BackgroundTab.open(t, browser, addressOf(server))
+  await tab.waitForText('Light this page')
+  await tab.evaluate(`{
+    const link = document.createElement('a')
+    link.href = ${JSON.stringify(link.slice(addressOf(server).length))}
+    document.querySelector('main').append(link)
+    link.click()
+  }`)
   await tab.waitForText('Tell me when it is back')
   await tab.press('Tell me when it is back')
   await tab.waitForText('You will get a notification')
