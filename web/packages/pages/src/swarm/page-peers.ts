@@ -1,17 +1,18 @@
 import { requestsBlocks, type Block, type Input, type Message, type Misbehaviour, type PeerId, type PeerTotals } from '../bitswap/index.ts'
 import type { Cid } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
-import type { BlockMap, PageProblem, PeerStatus } from './api.ts'
+import type { BlockMap, Counts, Have, PageProblem, PeerStatus } from './api.ts'
 import { BlockAvailability } from './block-availability.ts'
 import { mapBlocks } from './block-map.ts'
 import type { Member, PeerRoster } from './peer-roster.ts'
 import { PeerSet, type PeerSetDeps } from './peer-set.ts'
 import type { PeerInfo } from './server-messages.ts'
+import { SilentPeers } from './silent-peers.ts'
 
 /** The reason why a peer was dropped. `malformed`: it sent bytes that cannot be decoded. */
 type DropReason = Misbehaviour | 'malformed'
 
-export interface PagePeersDeps extends Omit<PeerSetDeps, 'handleInput' | 'onMember' | 'onMalformed' | 'onBadSignal'> {
+export interface PagePeersDeps extends Omit<PeerSetDeps, 'handleInput' | 'onMember' | 'onMalformed' | 'onBadSignal' | 'onSilent'> {
   readonly isPartOfPage: (cid: Cid) => boolean
   /** Passes an input to the exchange. */
   readonly handleInput: (input: Input) => void
@@ -28,17 +29,21 @@ export class PagePeers {
   readonly #deps: PagePeersDeps
   readonly #set: PeerSet
   readonly #availability: BlockAvailability
+  readonly #silent: SilentPeers
 
   constructor(deps: PagePeersDeps) {
     this.#deps = deps
     this.#availability = new BlockAvailability(deps.isPartOfPage)
+    this.#silent = new SilentPeers(deps.clock, deps.onChange)
     this.#set = new PeerSet({
       ...deps,
       handleInput: (input) => {
         this.#availability.handleInput(input)
         deps.handleInput(input)
       },
+      onSilent: (member) => this.#silent.add(member.peer.id, this.#haveOf(member)),
       onMember: (member, isNew) => {
+        this.#silent.delete(member.peer.id)
         this.#availability.setHave(member.peer.id, member.have)
         if (isNew) deps.onConnected(member)
       },
@@ -62,16 +67,23 @@ export class PagePeers {
     const former = this.roster.self
     if (former !== null && former !== self) this.roster.ban(former)
     this.roster.self = self
-    this.#set.removeAll()
+    this.removeAll()
     for (const peer of peers) this.#set.add(peer)
   }
 
   remove(peer: PeerId): void {
+    this.#silent.delete(peer)
     this.#set.remove(peer)
   }
 
   removeAll(): void {
+    this.#silent.clear()
     this.#set.removeAll()
+  }
+
+  /** The server's counts, without peers that this tab knows to be gone. */
+  correct(counts: Counts): Counts {
+    return this.#silent.correct(counts)
   }
 
   /** Disconnects a peer that misbehaves, and does not let it come back. */
@@ -116,7 +128,7 @@ export class PagePeers {
     return {
       id,
       kind: member.kind,
-      have: this.#availability.haveOf(id) ?? member.have,
+      have: this.#haveOf(member),
       path: member.peer.path,
       direct: this.#set.directStatus(id),
       blocks: this.#availability.countOf(id, blocksTotal),
@@ -133,6 +145,10 @@ export class PagePeers {
 
   close(): void {
     this.#set.close()
+  }
+
+  #haveOf(member: Member): Have {
+    return this.#availability.haveOf(member.peer.id) ?? member.have
   }
 
   #noteDropped(reason: DropReason | 'invalidSignals'): void {

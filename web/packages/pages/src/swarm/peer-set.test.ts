@@ -48,6 +48,7 @@ beforeEach(() => {
     onHeads: () => {},
     onConnecting: () => {},
     onDirect: () => {},
+    onSilent: ({ peer }) => inputs.push(`silent ${peer.id}`),
     onChange: () => {},
     isLoading: () => isLoading,
     onQuiet: () => inputs.push('quiet'),
@@ -149,7 +150,9 @@ describe('a peer whose direct connection breaks', () => {
     clock.pass(4900)
     expect(peers.roster.get(PEER)).not.toBeNull()
     if (sends) await receive(2)
+    inputs.length = 0
     clock.pass(60_000)
     expect(peers.roster.get(PEER) !== null).toBe(stays)
+    expect(inputs).toEqual(stays ? [] : [`silent ${PEER}`, 'disconnected'])
   })
 })

@@ -68,6 +68,8 @@ export interface PeerSetDeps {
   readonly onConnecting: (peer: PeerId) => void
   /** The direct connection to a peer is up. */
   readonly onDirect: (peer: PeerId) => void
+  /** A tab is silent although the server says that it is there. It is removed. */
+  readonly onSilent: (member: Member) => void
   /** The path to a peer changed. */
   readonly onChange: () => void
   /** Whether blocks of the page are still missing here. */
@@ -298,7 +300,10 @@ export class PeerSet {
     const brokeAt = this.#deps.clock.now()
     this.#deps.clock.after(UNHEARD_MAX, () => {
       const isSilent = member.kind === 'tab' && member.heardAt <= brokeAt && member.peer.path !== 'direct'
-      if (isSilent && this.roster.isMember(member)) this.remove(member.peer.id)
+      if (!isSilent || !this.roster.isMember(member) || this.#deps.isOver()) return
+      this.#deps.onSilent(member)
+      this.remove(member.peer.id)
+      this.#deps.onChange()
     })
     member.peer.send(encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])).catch(() => {
       if (this.roster.isMember(member)) this.remove(member.peer.id)

@@ -161,7 +161,7 @@ export class Session implements PageSession {
       phase,
       have: this.#content.have,
       presence,
-      counts,
+      counts: this.#peers.correct(counts),
       progress,
       peers: this.#exchange.peers().flatMap(statusOf),
       receivedBytes: bytesIn,
