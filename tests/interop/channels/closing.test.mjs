@@ -10,6 +10,8 @@ import { Inbox, waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { RawWebSocket, openTcp } from '../lib/raw-socket.mjs'
 
 const LATER_MS = 15_000
+/** The default of `server.drain_period`, less the time of an exit. */
+const DRAIN_MS = 9_000
 
 describe('a restart', { concurrency: true }, () => {
   it('closes with 1012, and every client reconnects and joins again', async (t) => {
@@ -45,7 +47,8 @@ describe('a restart', { concurrency: true }, () => {
   })
 
   it('disconnects clients over the whole drain period, not all at once', async (t) => {
-    const server = await startWatchfire({ settings: { 'server.drain_period': '1s', ...ROOMS } })
+    // Three seconds, so that a pause of this test process on a busy machine does not look like many closes at once.
+    const server = await startWatchfire({ settings: { 'server.drain_period': '3s', ...ROOMS } })
     t.after(() => server.kill())
     const sockets = await Promise.all(Array.from({ length: 40 }, () => RawWebSocket.open(t, server)))
     server.terminate()
@@ -80,7 +83,7 @@ describe('a restart', { concurrency: true }, () => {
     await LongPollSession.open(server)
     const began = performance.now()
     await server.stop()
-    assert.ok(performance.now() - began < 2_000)
+    assert.ok(performance.now() - began < DRAIN_MS, 'it waited for the end of the drain period')
   })
 
   it('without notice, as after a crash of the machine, is survived as well', async (t) => {
@@ -134,6 +137,8 @@ describe('an idle connection', { concurrency: true }, () => {
   })
 
   it('with half an upgrade is closed, and does not delay other clients', async (t) => {
+    const channel = await connect(t, server, variants[0], { heartbeatIntervalMs: 300 }).join(freshTopic())
+    const messages = collectEvents(channel, 'new_msg')
     const halves = await Promise.all(Array.from({ length: 50 }, () => openTcp(t, server)))
     const ended = halves.map((socket) => {
       const inbox = new Inbox()
@@ -141,23 +146,25 @@ describe('an idle connection', { concurrency: true }, () => {
       socket.write('GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n')
       return inbox
     })
-    const channel = await connect(t, server, variants[0], { heartbeatIntervalMs: 300 }).join(freshTopic())
-    const messages = collectEvents(channel, 'new_msg')
     let isOver = false
+    let refusals = 0
     const all = Promise.all(
       ended.map(async (inbox) => {
         assert.match(await inbox.next(() => true, 'a refusal', LATER_MS), /^HTTP\/1\.1 408 /)
+        refusals++
         await inbox.next((item) => item === 'end', 'the end', LATER_MS)
       }),
     ).finally(() => (isOver = true))
+    let inTime = 0
     for (let n = 0; !isOver; n++) {
       channel.push('new_msg', { n })
-      const began = performance.now()
       assert.deepEqual(await messages.next(), { n })
-      assert.ok(performance.now() - began < 1_000)
+      if (refusals === 0) inTime++
       await Promise.race([all, new Promise((resolve) => setTimeout(resolve, 100))])
     }
     await all
+    // A server that waits for the rest of each request delivers nothing before the refusals.
+    assert.ok(inTime > 0, 'no message arrived while the requests waited')
   })
 })
 
