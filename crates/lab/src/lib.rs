@@ -60,7 +60,7 @@ pub use builds::{BuildError, Builds};
 pub use definition::{
     Build, Churn, Cluster, DefinitionError, Experiment, Fault, FaultKind, Group, Implementation,
     Link, Load, NODES_MAX, NatKind, NodePlan, Object, ObjectPlan, Path, Peer, Query, QueryError,
-    Scenario, Target, Trial, TrialPlan,
+    Scenario, Target, Trial, TrialPlan, UnknownTrial,
 };
 pub use drivers::{
     Driver, DriverError, LAB_MARK, NodeProgress, NodeState, Processes, Progress, Simulated,

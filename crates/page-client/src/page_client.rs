@@ -329,15 +329,10 @@ impl Driver {
     ) -> Result<(), End> {
         let mut has_written = false;
         while let Some(output) = protocol.poll_output() {
+            has_written |= matches!(output, Output::Text(_) | Output::Binary(_));
             match output {
-                Output::Text(text) => {
-                    write(socket.feed(Message::text(text))).await?;
-                    has_written = true;
-                }
-                Output::Binary(bytes) => {
-                    write(socket.feed(Message::binary(bytes))).await?;
-                    has_written = true;
-                }
+                Output::Text(text) => write(socket.feed(Message::text(text))).await?,
+                Output::Binary(bytes) => write(socket.feed(Message::binary(bytes))).await?,
                 Output::Joined => {
                     *attempts = 0;
                     self.status.send_modify(|status| status.connection = ConnectionState::Joined);
@@ -353,29 +348,12 @@ impl Driver {
                     self.disconnect_peer(peer).await?;
                 }
                 Output::Message { peer, bytes } => {
-                    let now = self.now();
-                    if let Some(live) = &self.live
-                        && exchange.handle(now, peer, &bytes, live)
-                    {
-                        self.send_heads(protocol, peer);
-                    }
+                    self.receive_heads(protocol, exchange, peer, &bytes);
                     self.receive(peer, &bytes).await?;
                 }
-                Output::Receiving { peer } => {
-                    if let Some(external) = self.external_peers.get(&peer) {
-                        self.transport.receiving(*external).await?;
-                    }
-                }
-                Output::Malformed { peer } => {
-                    if let Some(external) = self.external_peers.get(&peer) {
-                        self.transport.malformed(*external).await?;
-                    }
-                }
-                Output::Sent { peer, bytes } => {
-                    if let Some(external) = self.external_peers.get(&peer) {
-                        self.transport.sent(*external, bytes).await?;
-                    }
-                }
+                Output::Receiving { peer } => self.note_receiving(peer).await?,
+                Output::Malformed { peer } => self.note_malformed(peer).await?,
+                Output::Sent { peer, bytes } => self.note_sent(peer, bytes).await?,
                 Output::Counts(counts) => {
                     self.status.send_modify(|status| status.counts = counts);
                 }
@@ -411,6 +389,37 @@ impl Driver {
         self.transport.disconnect(external).await?;
         self.publish_peer_count();
         Ok(())
+    }
+
+    /// Adds the entries of a live page that a message announces, and answers with ours if the peer misses some.
+    fn receive_heads(
+        &mut self,
+        protocol: &mut PageProtocol,
+        exchange: &mut HeadExchange,
+        peer: PeerId,
+        message: &Bytes,
+    ) {
+        let now = self.now();
+        if let Some(live) = &self.live
+            && exchange.handle(now, peer, message, live)
+        {
+            self.send_heads(protocol, peer);
+        }
+    }
+
+    async fn note_receiving(&self, peer: PeerId) -> Result<(), watchfire_p2p::Stopped> {
+        let Some(external) = self.external_peers.get(&peer) else { return Ok(()) };
+        self.transport.receiving(*external).await
+    }
+
+    async fn note_malformed(&self, peer: PeerId) -> Result<(), watchfire_p2p::Stopped> {
+        let Some(external) = self.external_peers.get(&peer) else { return Ok(()) };
+        self.transport.malformed(*external).await
+    }
+
+    async fn note_sent(&self, peer: PeerId, bytes: usize) -> Result<(), watchfire_p2p::Stopped> {
+        let Some(external) = self.external_peers.get(&peer) else { return Ok(()) };
+        self.transport.sent(*external, bytes).await
     }
 
     async fn receive(&self, peer: PeerId, message: &Bytes) -> Result<(), watchfire_p2p::Stopped> {

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use crate::units::{DurationText, Share};
 
-/// Least similarity of a suggested key, from 0 to 1.
+/// Least similarity of a suggested name, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.75;
 
 /// Why a scenario is invalid, and the position in its file.
@@ -194,9 +194,19 @@ fn suggestion(problem: &str) -> Option<&str> {
     if known.len() < 2 {
         return None;
     }
-    let scored = known.into_iter().map(|word| (strsim::jaro_winkler(unknown, word), word));
-    let best = scored.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    (best.0 >= SIMILARITY_MIN).then_some(best.1)
+    similar(unknown, known, 1).pop()
+}
+
+/// At most `count` known names that are similar to an unknown one, the most similar first.
+pub fn similar<'a>(
+    unknown: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    count: usize,
+) -> Vec<&'a str> {
+    let scored = known.into_iter().map(|name| (strsim::jaro_winkler(unknown, name), name));
+    let mut close: Vec<_> = scored.filter(|(score, _)| *score >= SIMILARITY_MIN).collect();
+    close.sort_by(|one, other| other.0.total_cmp(&one.0));
+    close.into_iter().take(count).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

@@ -393,9 +393,9 @@ impl Choice {
             return Ok(experiment.trials.iter().collect());
         }
         let find = |name: &String| {
-            experiment.trials.iter().find(|trial| trial.name == *name).with_context(|| {
-                let known: Vec<_> = experiment.trials.iter().map(|trial| &*trial.name).collect();
-                format!("no trial has the name {name:?}; known: {}", known.join("; "))
+            experiment.trial(name).map_err(|unknown| {
+                let (file, count) = (self.experiment.display(), experiment.trials.len());
+                anyhow::anyhow!("{unknown}\n`watchfire lab check {file}` lists all {count}")
             })
         };
         self.trial.iter().map(find).collect()

@@ -76,6 +76,29 @@ fn a_file_is_checked_and_an_error_names_its_line() {
 }
 
 #[test]
+fn an_unknown_trial_is_refused_with_the_nearest_names_and_the_place_of_the_list() {
+    let folder = Folder::new();
+    let trials: String = (0..66)
+        .map(|number| {
+            format!("[[trials]]\nname = \"{number} peers\"\ncluster = \"c\"\nscenario = \"s\"\n")
+        })
+        .collect();
+    folder.file("many.toml", TEXT.to_owned() + &trials);
+    let output = folder.output(&["run", "many.toml", "--trial", "21 pears"]);
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("no trial has the name \"21 pears\"; did you mean \"21 peers\", "),
+        "{error}"
+    );
+    assert!(error.contains("`watchfire lab check many.toml` lists all 66"), "{error}");
+    assert!(!error.contains("44 peers") && !output.status.success(), "{error}");
+
+    let output = folder.output(&["run", "one.toml", "--trial", "zzz"]);
+    let error = text(&output.stderr);
+    assert!(error.contains("no trial has the name \"zzz\"\n"), "{error}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes_in_the_simulator() {
     let folder = Folder::new();
     for file in ["first.json", "second.json"] {

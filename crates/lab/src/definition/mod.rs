@@ -15,8 +15,12 @@ use std::time::Duration;
 pub use image::RandomLayer;
 pub use plan::{NodePlan, ObjectPlan, TrialPlan};
 pub use query::{Query, QueryError};
+use watchfire_report::scenario::similar;
 pub use watchfire_report::scenario::{Path, ScenarioError as DefinitionError};
 pub use watchfire_wire::NatKind;
+
+/// Names that an error suggests in place of an unknown one.
+const SUGGESTIONS_MAX: usize = 3;
 
 /// Most nodes of a cluster.
 pub const NODES_MAX: u32 = 10_000;
@@ -47,6 +51,26 @@ pub struct Experiment {
     pub clusters: BTreeMap<String, Cluster>,
     pub scenarios: BTreeMap<String, Scenario>,
     pub trials: Vec<Trial>,
+}
+
+/// An experiment has no trial with this name.
+#[derive(Debug, thiserror::Error)]
+#[error("no trial has the name {name:?}{}", did_you_mean(.similar))]
+pub struct UnknownTrial {
+    pub name: String,
+    /// Names of trials, the most similar first.
+    pub similar: Vec<String>,
+}
+
+fn did_you_mean(names: &[String]) -> String {
+    match names.split_last() {
+        None => String::new(),
+        Some((last, [])) => format!("; did you mean {last:?}?"),
+        Some((last, others)) => {
+            let others: Vec<_> = others.iter().map(|name| format!("{name:?}")).collect();
+            format!("; did you mean {} or {last:?}?", others.join(", "))
+        }
+    }
 }
 
 /// A cluster with a scenario.
@@ -296,6 +320,15 @@ impl Group {
 }
 
 impl Experiment {
+    pub fn trial(&self, name: &str) -> Result<&Trial, UnknownTrial> {
+        self.trials.iter().find(|trial| trial.name == name).ok_or_else(|| {
+            let known = self.trials.iter().map(|trial| &*trial.name);
+            let similar = similar(name, known, SUGGESTIONS_MAX);
+            let similar = similar.into_iter().map(str::to_owned).collect();
+            UnknownTrial { name: name.to_owned(), similar }
+        })
+    }
+
     /// Makes a short check of an experiment: one run of each trial, without a warm-up, with random objects of at
     /// most this size, with the `quick` values of loads, and without filling the memory.
     pub fn shorten(&mut self, object_bytes_max: u64) {

@@ -44,9 +44,7 @@ pub(super) fn check_targets(
         for (key, name) in std::iter::once(("trial", &file.trial))
             .chain(file.relative_to.iter().map(|name| ("relative_to", name)))
         {
-            if !experiment.trials.iter().any(|trial| trial.name == *name) {
-                return Err(source.error(at, key, format!("no trial has the name {name:?}")));
-            }
+            experiment.trial(name).map_err(|error| source.error(at, key, error))?;
         }
         check_figure(at, &file.figure, source)?;
         let bound = match (file.at_most, file.at_least) {
