@@ -11,6 +11,9 @@ use crate::segment::{OVERHEAD_BYTES, SHORT_BYTES_MAX, Segment, UnsentMessage};
 const WINDOW: usize = 4;
 /// Consecutive segments without a reply after which the peer counts as unreachable.
 const TIMEOUTS_MAX: u32 = 3;
+/// A peer that stays busy is asked less and less often, at least this often. Each refused segment has
+/// used the uplink, which other peers need.
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// How long a peer may be busy without accepting a segment before it counts as unreachable.
 const BUSY_MAX: Duration = Duration::from_secs(30);
 /// The bounds of the retry delay that the server sends.
@@ -67,6 +70,8 @@ pub(crate) struct Outgoing {
     timeouts: u32,
     /// The first of the consecutive "peer busy" errors.
     busy_since: Option<Instant>,
+    /// Consecutive waits after which the peer was still busy.
+    busy_waits: u32,
     retry_at: Option<Instant>,
 }
 
@@ -98,6 +103,7 @@ impl Outgoing {
             in_flight: 0,
             timeouts: 0,
             busy_since: None,
+            busy_waits: 0,
             retry_at: None,
         }
     }
@@ -136,10 +142,14 @@ impl Outgoing {
         if self.held_until.is_some_and(|until| until <= now) {
             self.held_until = None;
         }
-        if self.in_flight == WINDOW || self.retry_at.is_some_and(|until| until > now) {
+        // One segment is enough to find out whether the peer is still busy.
+        let window = if self.busy_since.is_some() { 1 } else { WINDOW };
+        if self.in_flight >= window || self.retry_at.is_some_and(|until| until > now) {
             return None;
         }
-        self.retry_at = None;
+        if self.retry_at.take().is_some() && self.busy_since.is_some() {
+            self.busy_waits = self.busy_waits.saturating_add(1);
+        }
         let is_held = self.held_until.is_some();
         let first_short = self.messages.iter().position(Sending::is_short);
         let unsent = self.messages.iter_mut().enumerate().filter(|(at, sending)| {
@@ -175,6 +185,7 @@ impl Outgoing {
         self.in_flight -= 1;
         self.timeouts = 0;
         self.busy_since = None;
+        self.busy_waits = 0;
         let at = self.messages.iter().position(|sending| sending.serial == segment.serial)?;
         self.messages[at].left -= segment.to - segment.from;
         if self.messages[at].left > 0 {
@@ -212,7 +223,8 @@ impl Outgoing {
                 if now.since(since) >= BUSY_MAX {
                     return Err(Unreachable);
                 }
-                self.wait(now, wait);
+                let factor = 2_u32.saturating_pow(self.busy_waits);
+                self.wait(now, wait.max(BACKOFF_MAX.min(wait.saturating_mul(factor))));
             }
             RelayError::Budget { wait } => self.wait(now, wait),
             RelayError::TooLarge { max } => {
@@ -372,6 +384,7 @@ mod tests {
         let mut outgoing = outgoing(&[20]);
         let sent = send_all(&mut outgoing, at(0));
         outgoing.handle_error(at(5), sent[0].0, &BUSY).unwrap();
+        outgoing.handle_relayed(sent[1].0);
         assert_eq!(outgoing.next_wake(), Some(at(55)));
         assert_eq!(outgoing.next(at(54)), None);
         let again = send_all(&mut outgoing, at(55));
@@ -379,6 +392,26 @@ mod tests {
         let budget = RelayError::Budget { wait: Duration::ZERO };
         outgoing.handle_error(at(60), again[0].0, &budget).unwrap();
         assert_eq!(outgoing.next_wake(), Some(at(70)));
+    }
+
+    #[test]
+    fn a_busy_peer_is_asked_with_one_segment_at_a_time_and_less_and_less_often() {
+        let mut outgoing = outgoing(&[200]);
+        let mut now = at(0);
+        for (sent_segment, _) in send_all(&mut outgoing, now) {
+            outgoing.handle_error(now, sent_segment, &BUSY).unwrap();
+        }
+        for wait in [50, 100, 200, 400, 800, 1000, 1000] {
+            now += Duration::from_millis(wait);
+            assert_eq!(outgoing.next_wake(), Some(now));
+            let sent = send_all(&mut outgoing, now);
+            assert_eq!(sent.len(), 1);
+            outgoing.handle_error(now, sent[0].0, &BUSY).unwrap();
+        }
+        now += BACKOFF_MAX;
+        let (sent_segment, _) = outgoing.next(now).unwrap();
+        outgoing.handle_relayed(sent_segment);
+        assert_eq!(send_all(&mut outgoing, now).len(), WINDOW);
     }
 
     #[test]
@@ -409,7 +442,8 @@ mod tests {
             }
             now = busy.next_wake().unwrap();
         };
-        assert_eq!(lost, at(0) + BUSY_MAX);
+        // 50, 100, 200, 400 and 800 ms, and then once a second.
+        assert_eq!(lost, at(30_550));
 
         let mut silent = outgoing(&[5]);
         for expected in [Ok(()), Ok(()), Err(Unreachable)] {
