@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { encodeMessage, type Message } from '../bitswap/index.ts'
 import { cidOf, RAW } from '../content/index.ts'
 import { PeerInbox } from './peer-inbox.ts'
@@ -33,6 +33,28 @@ describe('the inbox of a peer', () => {
       open()
     })
     expect(order).toEqual(Array.from({ length: 200 }, (_, n) => n + 1))
+  })
+
+  it('reads on, and blames nobody, when this browser cannot hash a block', async () => {
+    const inbox = new PeerInbox()
+    const data = new Uint8Array([1])
+    const block = { cid: await cidOf(RAW, data), data }
+    const hash = vi.spyOn(crypto.subtle, 'digest').mockRejectedValueOnce(new DOMException('no memory', 'OperationError'))
+    const received: unknown[] = []
+    for (const pending of [1, 2]) {
+      inbox.read(
+        encodeMessage(words(pending), [block]),
+        () => null,
+        (each) => received.push([each?.blocks.length, each?.skippedBlocks, each?.message.pendingBytes]),
+      )
+    }
+    await expect
+      .poll(() => received)
+      .toEqual([
+        [0, 0, 1],
+        [1, 0, 2],
+      ])
+    hash.mockRestore()
   })
 
   it('drops messages above its limits', async () => {

@@ -2,34 +2,50 @@ import { expect, it } from 'vitest'
 import { FakeClock } from '../../../test/fake-clock.ts'
 import type { PeerId } from '../../bitswap/index.ts'
 import type { Bytes } from '../../content/index.ts'
-import { HEAD_BYTES, LiveError } from '../../live/index.ts'
+import { HEAD_BYTES, LiveError, type Head } from '../../live/index.ts'
 import { AssemblyBudget } from '../message-assembler.ts'
 import { PeerRoster } from '../peer-roster.ts'
-import { HeadExchange } from './head-exchange.ts'
+import { HeadExchange, type HeadExchangeDeps } from './head-exchange.ts'
 
-const PEER = 'peer' as PeerId
+const PEER = '00000000000000aa' as PeerId
+const HEAD = { number: 1, bytes: new Uint8Array(HEAD_BYTES) } as Head
+const cannotHash = () => Promise.reject(new DOMException('no memory', 'OperationError'))
+
+/** The exchange of heads of a page, which sends to one peer. */
+function exchangeOf(page: Partial<HeadExchangeDeps['page']>) {
+  const clock = new FakeClock()
+  const dropped: PeerId[] = []
+  let sent = 0
+  const push = () => {
+    sent++
+    return Promise.resolve({ status: 'offline' } as const)
+  }
+  const options = { push, clock, frameBytesMax: 65_536, random: () => 0, isConnecting: () => false }
+  const roster = new PeerRoster(new AssemblyBudget(0), options)
+  const exchange = new HeadExchange({
+    clock,
+    page: {
+      heads: [],
+      isSplit: false,
+      verify: async () => HEAD,
+      vouched: async () => [],
+      verifyVouched: async () => [],
+      offer: () => 'same',
+      ...page,
+    },
+    peers: { roster, drop: (peer) => dropped.push(peer) },
+  })
+  return { clock, dropped, roster, exchange, sent: () => sent }
+}
 
 /** Receives 20 different heads of one peer, each of which verifies with this error. Returns the peers that were dropped. */
 async function droppedAfter(error: Error): Promise<PeerId[]> {
-  const clock = new FakeClock()
-  const dropped: PeerId[] = []
-  const roster = new PeerRoster(new AssemblyBudget(0), {
-    push: () => Promise.resolve({ status: 'offline' }),
-    clock,
-    frameBytesMax: 65_536,
-    random: () => 0,
-    isConnecting: () => false,
-  })
   let verified = 0
   const verify = () => {
     verified++
     return Promise.reject(error)
   }
-  const exchange = new HeadExchange({
-    clock,
-    page: { heads: [], isSplit: false, verify, vouched: async () => [], verifyVouched: async () => [], offer: () => 'same' },
-    peers: { roster, drop: (peer) => dropped.push(peer) },
-  })
+  const { clock, dropped, exchange } = exchangeOf({ verify })
   const heads: Bytes[] = Array.from({ length: 20 }, (_, i) => new Uint8Array(HEAD_BYTES).fill(i))
   for (const head of heads) exchange.receive(PEER, { heads: [head], vouched: [] })
   await clock.until(() => verified === heads.length)
@@ -43,4 +59,25 @@ it('drops a peer that sends many invalid heads', async () => {
 
 it('drops no peer because the code that verifies heads does not load', async () => {
   expect(await droppedAfter(new TypeError('no network'))).toEqual([])
+})
+
+it('takes a head although this browser cannot hash the blocks beside it', async () => {
+  const offered: unknown[] = []
+  const { clock, exchange } = exchangeOf({
+    verifyVouched: cannotHash,
+    offer: (head, blocks) => {
+      offered.push([head, blocks])
+      return 'same'
+    },
+  })
+  exchange.receive(PEER, { heads: [HEAD.bytes], vouched: [new Uint8Array(1)] })
+  await clock.until(() => offered.length > 0)
+  expect(offered).toEqual([[HEAD, []]])
+})
+
+it('sends a head although the blocks beside it cannot be read', async () => {
+  const { clock, exchange, roster, sent } = exchangeOf({ heads: [HEAD], vouched: cannotHash })
+  roster.admit(PEER)
+  exchange.announce()
+  await clock.until(() => sent() === 1)
 })

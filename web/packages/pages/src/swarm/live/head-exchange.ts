@@ -101,7 +101,7 @@ export class HeadExchange {
     const { heads } = page
     const [newest] = heads
     if (newest === undefined) return
-    const vouched = heads.length === 1 ? await page.vouched(newest) : []
+    const vouched = heads.length === 1 ? await orNone(page.vouched(newest)) : []
     if (this.#isStopped) return
     const message = messageOf(heads, vouched)
     for (const peer of peers.roster.ids()) {
@@ -135,7 +135,7 @@ export class HeadExchange {
       this.#noteInvalid(peer)
       return
     }
-    const blocks = await this.#deps.page.verifyVouched(head, vouched)
+    const blocks = await orNone(this.#deps.page.verifyVouched(head, vouched))
     if (this.#isStopped) return
     const wasSplit = this.#deps.page.isSplit
     const offer = this.#deps.page.offer(head, blocks)
@@ -184,6 +184,11 @@ export class HeadExchange {
     this.#repliedAt.set(peer, now)
     this.greet(peer)
   }
+}
+
+/** Blocks beside a head are a gain of time only: without them, as when this browser cannot hash, they are requested. */
+function orNone<Each>(blocks: Promise<readonly Each[]>): Promise<readonly Each[]> {
+  return blocks.catch(() => [])
 }
 
 function messageOf(heads: readonly Head[], vouched: readonly Bytes[] = []): Bytes {
