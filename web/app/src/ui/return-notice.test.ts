@@ -6,7 +6,10 @@ import { canNotify, notifyWhenBack } from './return-notice.ts'
 const ADDRESS = 'https://fire.example/p/a'
 
 beforeEach(() => void vi.stubGlobal('location', { href: ADDRESS }))
-afterEach(() => void vi.unstubAllGlobals())
+afterEach(() => {
+  vi.unstubAllGlobals()
+  vi.useRealTimers()
+})
 
 function notifications(answer: NotificationPermission) {
   const shown: string[] = []
@@ -44,6 +47,16 @@ it('the service worker shows the notification, with the address of its tab', asy
   state.value = { kind: 'held', content: { kind: 'directory', files: [], links: 0 } }
   await vi.waitFor(() => expect(byWorker).toEqual([['It is back', ADDRESS]]))
   expect(shown).toEqual([])
+})
+
+it('the tab shows the notification itself when the browser never registers the worker', async () => {
+  vi.useFakeTimers()
+  const shown = notifications('granted')
+  vi.stubGlobal('navigator', { serviceWorker: { register: () => new Promise(() => {}), addEventListener: () => {} } })
+  const state = signal<PageState>({ kind: 'held', content: { kind: 'directory', files: [], links: 0 } })
+  await notifyWhenBack({ cid: 'a', state }, 'It is back', '')
+  await vi.advanceTimersByTimeAsync(3000)
+  expect(shown).toEqual(['It is back'])
 })
 
 it('no notification is offered or shown to a person who refused them', async () => {

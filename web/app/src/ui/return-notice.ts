@@ -2,6 +2,9 @@ import { effect } from '@preact/signals'
 import { answerShows } from '../service-worker/show-tab.ts'
 import type { PageSession } from './site.ts'
 
+/** The longest wait for the worker. Some browsers never answer, such as with a full or damaged profile. */
+const WORKER_TIMEOUT_MS = 3000
+
 /** Whether the browser has notifications, and the person has not refused them here. */
 export function canNotify(): boolean {
   return typeof Notification === 'function' && Notification.permission !== 'denied'
@@ -26,12 +29,14 @@ export async function notifyWhenBack(session: Pick<PageSession, 'cid' | 'state'>
   return true
 }
 
-/** The service worker of the app, which is told of a click; `null` where there is none. */
+/** The service worker of the app, which is told of a click; `null` where there is none, or none in time. */
 async function registerWorker(): Promise<ServiceWorkerRegistration | null> {
   // The same listener twice counts once.
   navigator.serviceWorker?.addEventListener('message', answerShows)
   try {
-    return (await navigator.serviceWorker?.register('/worker.js', { scope: '/', updateViaCache: 'none' })) ?? null
+    const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), WORKER_TIMEOUT_MS))
+    const registered = navigator.serviceWorker?.register('/worker.js', { scope: '/', updateViaCache: 'none' })
+    return (await Promise.race([registered, timeout])) ?? null
   } catch {
     return null
   }
