@@ -10,6 +10,26 @@ of its own. Some tests need more than such a protocol can do, or a feature that 
 with the reason below.
 `
 
+const CONNECTIONS = `## Connections of a page
+
+A page is shown without its scripts until its reader runs them. Without them, it opens nothing in any of these engines. With them, it
+cannot send a request in any engine. These connections are left, which a content security policy does not cover:
+
+| | Chromium since 152 | Firefox | WebKitGTK |
+|---|---|---|---|
+| WebRTC | blocked | **open** | not built in |
+| Lookups of names (\`dns-prefetch\`) | blocked | blocked in the page, **open** in a frame that its scripts make | **open** |
+| Connections without a request (\`preconnect\`, a click on a link that opens a window) | blocked | blocked | **open** |
+
+Chromium blocks all of them with \`Connection-Allowlist\`. The others have nothing for that, and the page says so beside the button that
+runs the scripts: they could send out the network address of the reader, and text that the reader enters. It would not help to remove
+\`RTCPeerConnection\` from the page, because each frame that the scripts make of markup has one of its own, and no policy forbids such
+frames.
+
+Data that a site stores is gone with its tab in Chromium, whose frames can be without stored data (\`credentialless\`). In Firefox the
+site finds it again until the person clears the data of websites. WebKitGTK shows a site one page at a time, where it can store nothing.
+`
+
 /** The page for the results of all engines and pairs. */
 export function page({ engines, pairs }) {
   const all = Object.values(engines)
@@ -17,6 +37,7 @@ export function page({ engines, pairs }) {
     HEAD,
     all.length === 0 ? '' : subjectTable(all),
     ...all.map(section),
+    CONNECTIONS,
     pairs === undefined ? '' : pairTable(pairs),
     runTable([...all, ...(pairs === undefined ? [] : [{ title: 'Pairs', ...pairs }])]),
   ].join('\n')

@@ -68,6 +68,7 @@ fn the_app_has_a_restrictive_content_security_policy() {
         assert!(head.contains("content-security-policy: default-src 'self'"), "{path}: {head}");
         assert!(head.contains("frame-src 'self'"), "{path}: {head}");
         assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
+        assert!(head.contains("x-dns-prefetch-control: off"), "{path}: {head}");
     }
 }
 
@@ -77,6 +78,7 @@ fn the_frame_for_scripts_of_pages_allows_no_connections() {
     let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
     assert!(head.contains("content-security-policy: sandbox allow-scripts; default-src 'none'"));
     assert!(head.contains("connection-allowlist: ()"), "{head}");
+    assert!(head.contains("x-dns-prefetch-control: off"), "{head}");
 }
 
 #[test]

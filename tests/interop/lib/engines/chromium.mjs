@@ -9,6 +9,7 @@ export const chromium = {
   title: 'Chromium',
   canConnectDirectly: true,
   lacks: {},
+  opens: [],
   whyMissing: () => (existsSync(EXECUTABLE) ? null : `${EXECUTABLE} does not exist; \`make tools\` installs it`),
   launch: ({ direct = false } = {}) => launch(direct ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY),
   async prepare(context, { direct = false } = {}) {

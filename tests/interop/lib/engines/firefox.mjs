@@ -53,6 +53,7 @@ export const firefox = {
     credentialless: 'it has no frames without stored data: a site finds what it stored until the person clears the data of websites',
     media: 'Playwright sets colours and motion with a command that this Firefox does not have',
   },
+  opens: ['datagrams'],
   whyMissing: () => (existsSync(EXECUTABLE) ? null : `${EXECUTABLE} does not exist; \`make engine-tools\` installs it`),
   async launch({ direct = false } = {}) {
     const folder = new DownloadFolder()

@@ -3,6 +3,8 @@
 //   name, title        'firefox', 'Firefox'
 //   canConnectDirectly whether its tabs have WebRTC; without it, the relay carries all blocks
 //   lacks              what its protocol cannot do, and the reason: tests that need it are skipped
+//   opens              what scripts in the sandbox can open in spite of its policy: `datagrams`, by WebRTC, or `connections`,
+//                      without a request. The page must say that this browser does not block every connection
 //   whyMissing()       the reason why it cannot start on this machine, or null
 //   launch({ direct }) a browser; `direct` allows connections over loopback, which browsers exclude by default.
 //                      Without it, the browser makes no direct connection, as behind the strictest firewall

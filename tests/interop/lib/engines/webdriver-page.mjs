@@ -2,6 +2,7 @@
 
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 
 import { waitUntil } from '../deadlines.mjs'
 import { newFolder } from '../folders.mjs'
@@ -337,8 +338,8 @@ class WebDriverLocator extends Finder {
   click() {
     return this.#withElement(
       async (session, element) => {
-        const isClickable = await call(session, comeToRest, [element, REST_MS])
-        if (!isClickable) throw Object.assign(new Error('it moves, or something covers it'), { code: 'element click intercepted' })
+        if (!(await comesToRest(session, element)))
+          throw Object.assign(new Error('it moves, or something covers it'), { code: 'element click intercepted' })
         await session.post(`${pathOf(element)}/click`)
       },
       { isVisible: true },
@@ -426,23 +427,23 @@ class WebDriverLocator extends Finder {
   }
 }
 
-/** Scrolls to an element; whether a click would hit it, because it rests and nothing covers it. Runs in the page. */
-async function comeToRest(element, restMs) {
-  const centre = () => {
-    const { x, y, width, height } = element.getBoundingClientRect()
-    return [x + width / 2, y + height / 2]
-  }
-  element.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' })
-  const [x, y] = centre()
-  await new Promise((resolve) => setTimeout(resolve, restMs))
-  const [laterX, laterY] = centre()
+/** Scrolls to an element; whether a click would hit it, because it rests and nothing covers it. */
+async function comesToRest(session, element) {
+  const before = await call(session, centreOf, [element, { scrolls: true }])
+  // Not in the page: no timer runs in a document that may not have scripts.
+  await pause(REST_MS)
+  const { x, y, isHit } = await call(session, centreOf, [element, { scrolls: false }])
+  return isHit && x === before.x && y === before.y
+}
+
+/** Where the centre of an element is, and whether the element is what is there. Runs in the page. */
+function centreOf(element, { scrolls }) {
+  if (scrolls) element.scrollIntoView({ block: 'center', inline: 'nearest', behavior: 'instant' })
+  const box = element.getBoundingClientRect()
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
   const hit = document.elementFromPoint(x, y)
-  return (
-    x === laterX &&
-    y === laterY &&
-    hit !== null &&
-    (element.contains(hit) || hit.contains(element) || hit.closest('label')?.contains(element) === true)
-  )
+  const isHit = hit !== null && (element.contains(hit) || hit.contains(element) || hit.closest('label')?.contains(element) === true)
+  return { x, y, isHit }
 }
 
 function ignoreTransient(error) {

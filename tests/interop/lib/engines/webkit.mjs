@@ -37,6 +37,7 @@ export const webkit = {
     sites: 'its service workers get no requests of frames in a frame, so a site is shown one page at a time',
     disk: 'it has no private files of a site (OPFS), so received blocks stay in memory',
   },
+  opens: ['connections'],
   whyMissing() {
     const missing = [DRIVER, DISPLAY_SERVER].find((program) => !existsSync(program))
     return missing === undefined ? null : `${missing} does not exist; \`make engine-tools\` installs it`

@@ -36,7 +36,7 @@ export const files = part('files', {
   broken: 'Your browser cannot show this file. Save it to use it.',
   withoutScripts: 'Shown without its scripts. If you run them, they cannot reach the network or your data.',
   withScripts: 'Its scripts are running. They cannot reach the network or your data.',
-  webRtcOpen: 'But your browser cannot block WebRTC, so they could find out your network address.',
+  connectionsOpen: 'But your browser cannot block every connection: they could send out your network address, and text that you enter.',
   run: 'Run its scripts',
   stop: 'Stop its scripts',
   leftOut: {

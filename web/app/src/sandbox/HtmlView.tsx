@@ -5,7 +5,7 @@ import { TextView } from '../files/TextView.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
 import { files as text } from '../messages/files.ts'
 import { mayHaveScripts, scriptedDocument, staticDocument } from './document.ts'
-import { blocksWebRtc } from './blocks-webrtc.ts'
+import { blocksConnections } from './blocks-connections.ts'
 
 /** Longer HTML is shown as text. */
 const HTML_BYTES_MAX = 16 * 1024 * 1024
@@ -62,7 +62,7 @@ async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[]
 /** The abilities and limits of a page's scripts in this browser. */
 export function sandboxSentence(running: boolean): string {
   const how = text(running ? 'withScripts' : 'withoutScripts')
-  return blocksWebRtc(navigator) ? how : `${how} ${text('webRtcOpen')}`
+  return blocksConnections(navigator) ? how : `${how} ${text('connectionsOpen')}`
 }
 
 /** The sandboxed shell from the server; it receives the HTML once it has loaded. */

@@ -28,7 +28,9 @@ describe('HTML without its scripts', () => {
     const [first] = parsed(still.html).head.children
     expect(first?.getAttribute('http-equiv')).toBe('Content-Security-Policy')
     expect(first?.getAttribute('content')).toContain("default-src 'none'")
-    expect(still.html.match(/<meta/g)?.length).toBe((html.match(/<meta/g)?.length ?? 0) + 1)
+    expect(still.html.match(/<meta/g)?.length).toBe((html.match(/<meta/g)?.length ?? 0) + 2)
+    const [, second] = parsed(still.html).head.children
+    expect(second?.outerHTML).toBe('<meta http-equiv="x-dns-prefetch-control" content="off">')
   })
 
   it('keeps its document mode', async () => {
@@ -39,7 +41,7 @@ describe('HTML without its scripts', () => {
   it('shows where its links lead instead of following them', async () => {
     const { html } = await staticDocument('<a href="https://x.example">x</a><a href="#y">y</a>', '', [])
     const [out, inside] = parsed(html).querySelectorAll('a')
-    expect(out?.target).toBe('_blank')
+    expect(out?.target).toBe('watchfire-no-window')
     expect(out?.title).toBe('https://x.example')
     expect(inside?.target).toBe('')
     expect(inside?.getAttribute('href')).toBe('about:srcdoc#y')

@@ -8,6 +8,9 @@ import type { DirectoryFile } from '../ui/site.ts'
 const STILL_POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; " + "base-uri 'none'; form-action 'none'"
 
+/** The name of a window that does not exist. */
+const NO_WINDOW = 'watchfire-no-window'
+
 /** Total bytes of the page's files that are inlined into its HTML; further files are left out. */
 export const INLINED_BYTES_MAX = 32 * 1024 * 1024
 
@@ -24,7 +27,10 @@ export function mayHaveScripts(html: string): boolean {
   return /<script|\son[a-z]+\s*=|javascript:/i.test(html)
 }
 
-/** HTML for a frame without scripts: the policy comes first, and links lead nowhere. */
+/**
+ * HTML for a frame without scripts: the policy comes first, and links lead nowhere. Firefox looks up the names in links, also in a frame
+ * whose outer document forbids it; after the first declaration, a later one of the page does not allow it again.
+ */
 export async function staticDocument(
   html: string,
   from: string,
@@ -40,16 +46,14 @@ export async function staticDocument(
       link.setAttribute('href', `about:srcdoc${address}`)
       continue
     }
-    // A frame that may not open windows ignores the click; without a target it would navigate itself.
-    link.setAttribute('target', '_blank')
+    // A frame that may not open windows ignores the click; without a target it would navigate itself. WebKit opens a connection at a
+    // click if the target is `_blank`.
+    link.setAttribute('target', NO_WINDOW)
     link.setAttribute('title', address)
   }
   // The policy blocks the load of a link element, but some would still look up a name or open a connection.
   for (const link of page.root.querySelectorAll('link')) link.remove()
-  const policy = document.createElement('meta')
-  policy.setAttribute('http-equiv', 'Content-Security-Policy')
-  policy.setAttribute('content', STILL_POLICY)
-  page.root.prepend(policy)
+  page.root.prepend(declaration('Content-Security-Policy', STILL_POLICY), declaration('x-dns-prefetch-control', 'off'))
   return { html: written(page), leftOut }
 }
 
@@ -64,6 +68,13 @@ export async function scriptedDocument(
   const page = parseMarkup(html)
   const leftOut = await inlineFiles(page.root, from, files, { scripts: true, encoding })
   return { html: written(page), leftOut }
+}
+
+function declaration(name: string, content: string): HTMLMetaElement {
+  const meta = document.createElement('meta')
+  meta.setAttribute('http-equiv', name)
+  meta.setAttribute('content', content)
+  return meta
 }
 
 function written({ root, hasDoctype }: ReturnType<typeof parseMarkup>): string {
