@@ -33,6 +33,7 @@ export function StatusPanel({ page, availability, title, link }: StatusPanelProp
   const wasAsked = useRef(false)
   const details = useId()
   const held = isWhole(session)
+  const part = arrivedPart(session.state.value)
   const showsLink = held && (isLinked || isOpen)
   useEffect(() => {
     if (!wasAsked.current || !showsLink) return
@@ -71,6 +72,7 @@ export function StatusPanel({ page, availability, title, link }: StatusPanelProp
       <div class="opened" id={details}>
         {isOpen && <StatusDetails page={page} />}
       </div>
+      {part !== null && <div class="arriving" style={{ '--part': part }} />}
     </section>
   )
 }
@@ -84,6 +86,12 @@ function StopNotice({ isConnected }: { isConnected: boolean }) {
       {text(stopped === 'over' && isConnected ? 'hidden' : 'stopped')}
     </p>
   )
+}
+
+/** The part that is here of a page that is shown while it arrives. The view below it says the same in words. */
+function arrivedPart(state: PageState): number | null {
+  if (state.kind !== 'loading' || state.content === undefined || state.total === null) return null
+  return Math.min(1, state.bytes / Math.max(1, state.total))
 }
 
 /** Whether a progress bar shows that blocks arrive. Before one percent it stands still, for seconds on a slow network. */

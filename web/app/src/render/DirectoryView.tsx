@@ -41,9 +41,9 @@ export function DirectoryView({ files, links, isPartial, open, name, origin }: D
         // It may use each of the files, and begins anew when there are more of them.
         <p class="fetching" aria-busy="true" />
       ) : isOfSite && origin !== null && siteFailed === null ? (
-        <SiteView key="site" origin={origin} files={files} open={chosen} onFailed={setSiteFailed} />
+        <SiteView key="site" origin={origin} page={name} files={files} open={chosen} onFailed={setSiteFailed} />
       ) : (
-        chosen !== null && <FileView key={chosen.path} name={chosen.path} file={chosen} beside={beside} />
+        chosen !== null && <FileView key={chosen.path} name={chosen.path} page={name} file={chosen} beside={beside} />
       )}
       {isOfSite && files.length > 1 && origin === null && <p class="notice">{siteText('oneByOne')}</p>}
       {isOfSite && files.length > 1 && siteFailed !== null && <p class="notice">{siteText('oneByOneFailed', { reason: siteFailed })}</p>}

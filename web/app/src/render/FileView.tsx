@@ -1,6 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
-import { sizeText } from '../messages/index.ts'
 import { files as text } from '../messages/files.ts'
 import { lazy } from '../ui/lazy.tsx'
 import { useLoading, type AsyncResult } from '../ui/use-async.ts'
@@ -11,6 +10,7 @@ import { PictureView } from './PictureView.tsx'
 import { prepareLayout } from './prepare-layout.ts'
 import { Player } from './Player.tsx'
 import { HtmlView } from '../sandbox/index.ts'
+import { FileHead } from './FileHead.tsx'
 import { SaveLink } from '../save/SaveLink.tsx'
 import { TextFile } from './TextFile.tsx'
 
@@ -19,23 +19,21 @@ const PdfView = lazy(async () => (await import('../pdf/index.ts')).PdfView)
 interface FileViewProps {
   name: string | null
   file: ShownFile
+  /** The name of the page that has this file among others; `null` when it has none. */
+  page?: string | null
   /** The files that references in it may name. */
   beside?: readonly DirectoryFile[]
 }
 
 /** One file: a line that describes it, and its content. */
-export function FileView({ name, file, beside = [] }: FileViewProps) {
+export function FileView({ name, file, page = null, beside = [] }: FileViewProps) {
   const shown = useMeasured(file)
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
     <article class="file">
-      <header class="bar">
-        <h1 class="name" dir="auto" translate={name === null}>
-          {name ?? text('nameless')}
-        </h1>
-        <p>{sizeText(shown !== null && 'ok' in shown ? shown.ok.size : file.size)}</p>
+      <FileHead path={name} page={page} size={shown !== null && 'ok' in shown ? shown.ok.size : file.size}>
         <SaveLink file={{ ...file, name: savedAs }} />
-      </header>
+      </FileHead>
       {shown === null && <p class="fetching" aria-busy="true" />}
       {shown !== null && 'ok' in shown && <FileContent name={name} file={shown.ok} beside={beside} />}
       {shown !== null && 'failed' in shown && (

@@ -1,12 +1,12 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAsync } from '../ui/use-async.ts'
 import { textIn } from '../files/encoding.ts'
+import { FileHead } from '../render/FileHead.tsx'
 import { SaveLink } from '../save/SaveLink.tsx'
 import { mayHaveScripts, sandboxSentence } from '../sandbox/index.ts'
 import { isAtFrameEntry, recordFrameFile } from '../ui/location.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 import { files as fileText } from '../messages/files.ts'
-import { sizeText } from '../messages/index.ts'
 import { sites as text } from '../messages/sites.ts'
 import { SiteFolder } from './folder.ts'
 import { frameDocument, SiteFrame, type FrameEvent } from './frame.ts'
@@ -17,6 +17,8 @@ const SEARCHED_BYTES_MAX = 4 << 20
 
 interface SiteViewProps {
   origin: string
+  /** The name of the page; `null` when it has none. */
+  page: string | null
   files: readonly DirectoryFile[]
   /** The file to open, and later the one that the reader chose outside of the frame. */
   open: DirectoryFile
@@ -25,7 +27,7 @@ interface SiteViewProps {
 }
 
 /** A folder as a site on an origin of its own, without scripts until the reader allows them. */
-export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
+export function SiteView({ origin, page, files, open, onFailed }: SiteViewProps) {
   const [running, setRunning] = useState(false)
   const [isReady, setReady] = useState(false)
   const [at, setAt] = useState(open)
@@ -93,13 +95,9 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
   const name = at.path.replace(/^.*\//, '')
   return (
     <article class="file">
-      <header class="bar">
-        <h1 class="name" dir="auto" translate={false}>
-          {at.path}
-        </h1>
-        <p>{sizeText(at.size)}</p>
+      <FileHead path={at.path} page={page} size={at.size}>
         <SaveLink file={{ ...at, name }} />
-      </header>
+      </FileHead>
       {(running || (scripted !== null && 'ok' in scripted && scripted.ok)) && (
         <div class="bar sandbox">
           <p>{sandboxSentence(running)}</p>
