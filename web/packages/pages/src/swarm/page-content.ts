@@ -189,6 +189,7 @@ export class PageContent {
     if (this.#isFull) return
     this.#isFull = true
     this.#deps.handleInputs([{ kind: 'cancel-wants', cids: this.#download.walk.missing() }])
+    this.#reads.stopWaiting(error)
     this.#deps.onProblem({ fatal: false, sentence: swarm('full', { reason: problemSentence(error.problem) }) })
   }
 

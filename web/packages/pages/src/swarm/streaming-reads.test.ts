@@ -208,6 +208,23 @@ describe('a read', () => {
     await expect(film.readers.open('')).rejects.toThrow('The page was closed.')
   })
 
+  it('can be read as far as its blocks are here when no more arrive', async () => {
+    const { film, file } = await openFilm(20_000)
+    const reading = file.read(0, 20_000).getReader()
+    const first = reading.read()
+    await settled()
+    for (let i = 0; i < 3; i++) film.bringUrgent(1)
+    expect((await first).value?.length).toBeGreaterThan(0)
+    film.readers.stopWaiting(new Error('No room.'))
+    await expect(bytesOf(file.read(0, 1000))).resolves.toHaveLength(1000)
+    await expect(bytesOf(file.read(19_000, 20_000))).rejects.toThrow('No room.')
+    const rest = async () => {
+      while (!(await reading.read()).done);
+    }
+    await expect(rest()).rejects.toThrow('No room.')
+    expect(film.urgent).toEqual([])
+  })
+
   it('fails if the sizes in the tree do not add up', async () => {
     const blocks = new Map<string, { cid: Cid; bytes: Bytes }>()
     const leaf = pattern(500)

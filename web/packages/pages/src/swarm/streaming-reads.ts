@@ -51,6 +51,8 @@ export class StreamingReads {
   readonly #waiting = new Map<CidKey, Map<Read, () => void>>()
   #lastUrgent = new Map<CidKey, Cid>()
   #end: { reason: unknown } | null = null
+  /** The reason why no more blocks arrive. Blocks that are here can still be read. */
+  #stopped: { reason: unknown } | null = null
 
   constructor(page: StreamedPage) {
     this.#page = page
@@ -104,6 +106,20 @@ export class StreamingReads {
     this.#waiting.clear()
     for (const wakes of waiting) for (const wake of wakes.values()) wake()
     this.#updateUrgent()
+  }
+
+  /** No more blocks arrive, for this reason: reads that wait for one fail, now and later. */
+  stopWaiting(reason: unknown): void {
+    this.#stopped ??= { reason }
+    const waiting = new Set([...this.#waiting.values()].flatMap((wakes) => [...wakes.keys()]))
+    this.#waiting.clear()
+    for (const place of waiting) this.#fail(place, reason)
+  }
+
+  #fail(place: Read, reason: unknown): void {
+    this.#reads.delete(place)
+    if (this.#urgent.delete(place)) this.#updateUrgent()
+    place.fail(reason)
   }
 
   /** The page has failed or was closed. */
@@ -238,6 +254,10 @@ export class StreamingReads {
   }
 
   #wait(place: Read, cid: Cid, wake: () => void): void {
+    if (this.#stopped !== null) {
+      this.#fail(place, this.#stopped.reason)
+      return
+    }
     const waiting = this.#waiting.get(cid.key) ?? new Map<Read, () => void>()
     this.#waiting.set(cid.key, waiting.set(place, wake))
     place.awaited.add(cid.key)
