@@ -212,7 +212,8 @@ async fn a_process_that_stops_is_gone_at_once_and_a_silent_cluster_after_six_sec
     let (node, stopped) = (gone.me(), Instant::now());
     gone.links.take();
     wait_until("the others know", || hosts.iter().all(|host| host.seen.0.lock().downs == [node]));
-    assert!(stopped.elapsed() < Duration::from_secs(3), "{:?}", stopped.elapsed());
+    // Without its notice, the others would know after six seconds.
+    assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
 
     let ended = Instant::now();
     servers[0].process.kill().unwrap();

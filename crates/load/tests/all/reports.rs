@@ -74,9 +74,10 @@ fn a_report_has_the_tables_and_the_seconds_of_tsungs() {
     assert_eq!(results.stages.connect.len(), 20);
     assert_eq!(results.stages.page.len(), 40, "the think time divides a session into two pages");
     assert_eq!(results.stages.session.len(), 20);
-    let session = results.stages.session.quantile(0.5).as_secs_f64();
-    assert!((0.29..0.6).contains(&session), "{session}");
-    assert!(results.stages.page.max() < std::time::Duration::from_millis(250), "without the think");
+    let (page, session) = (results.stages.page.mean(), results.stages.session.mean());
+    // A session is two pages and the think time between them. On a busy machine, all three take longer.
+    let think = session.checked_sub(2 * page).expect("pages are without the think time");
+    assert!((0.29..2.0).contains(&think.as_secs_f64()), "{session:?}, {page:?}");
     assert_eq!(results.statuses.iter().collect::<Vec<_>>(), [(&101, &20)]);
 
     let page = watchfire_load::html(&results, &[]);

@@ -298,9 +298,12 @@ fn guesses_of_the_token_are_counted_and_answered_slowly() {
     // Ten are answered at once, the others after 0.1, 0.2, 0.3 and 0.4 s.
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"admin\"}"), 14);
+    // As guesses, these calls would wait for 0.5 to 1.4 s each.
     let began = Instant::now();
-    assert_eq!(call(&server, "GET /admin/state", TOKEN).0, 200);
-    assert!(began.elapsed() < Duration::from_secs(1), "the operator does not wait");
+    for _ in 0..10 {
+        assert_eq!(call(&server, "GET /admin/state", TOKEN).0, 200);
+    }
+    assert!(began.elapsed() < Duration::from_secs(8), "the operator does not wait");
 }
 
 #[test]
