@@ -16,7 +16,7 @@ const MIB = 1 << 20
 const TRANSFER_MS = 90_000
 const WAIT_MS = 20_000
 /** Slow enough that the content is not relayed before there is a direct connection, even on a busy machine. */
-const NARROW = { 'limits.relay_bytes_per_second_per_peer': MIB }
+const NARROW = { 'limits.relay_bytes_per_second_per_peer': MIB / 2 }
 
 const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
 
