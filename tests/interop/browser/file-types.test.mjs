@@ -7,6 +7,9 @@ import { test } from 'node:test'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { file, generated, picture, sound } from './fixtures.mjs'
+import { makeWebm } from './webm.mjs'
+
+const FILM = { seconds: 1, bytesPerSecond: 20_000, width: 64, height: 48 }
 
 /** Shares one file in one browser and opens it in another. */
 async function shareAndOpen(t, name, content) {
@@ -57,7 +60,7 @@ test('audio can be played', async (t) => {
 
 test('a video can be played', async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
-  const link = await sharer.sharePage({ files: [file('film.webm', await recordFilm(sharer))] })
+  const link = await sharer.sharePage({ files: [file('film.webm', await makeWebm(sharer, FILM))] })
   await visitor.goTo(link)
   await visitor.waitUntilComplete()
   const width = await waitUntil(
@@ -97,28 +100,3 @@ test('an empty file, and a name in any script, can be shared', async (t) => {
   await visitor.goTo(await sharer.sharePage({ files: [file('empty.txt', '')] }))
   await visitor.waitUntilComplete()
 })
-
-/** A short video, recorded by the browser itself. */
-async function recordFilm(person) {
-  await person.goTo('/')
-  const bytes = await person.tab.evaluate(async () => {
-    const canvas = document.createElement('canvas')
-    canvas.width = 64
-    canvas.height = 48
-    const pen = canvas.getContext('2d')
-    const recorder = new MediaRecorder(canvas.captureStream(25), { mimeType: 'video/webm' })
-    const parts = []
-    recorder.ondataavailable = ({ data }) => parts.push(data)
-    const stopped = new Promise((resolve) => (recorder.onstop = resolve))
-    recorder.start(20)
-    for (let frame = 0; parts.length < 5; frame += 1) {
-      pen.fillStyle = `hsl(${frame * 9}, 90%, 50%)`
-      pen.fillRect(0, 0, 64, 48)
-      await new Promise(requestAnimationFrame)
-    }
-    recorder.stop()
-    await stopped
-    return [...new Uint8Array(await new Blob(parts).arrayBuffer())]
-  })
-  return Buffer.from(bytes)
-}
