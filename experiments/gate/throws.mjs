@@ -50,7 +50,7 @@ async function withGrid(work) {
   const server = await startWatchfire({ settings: SETTINGS, processes: PROCESSES })
   const grid = new Grid(server.port)
   try {
-    await Promise.all((await connectEvenly(server)).map((client) => grid.openWindow(client)))
+    await openWindows(server, grid)
     return await work(server, grid)
   } finally {
     grid.close()
@@ -59,24 +59,25 @@ async function withGrid(work) {
 }
 
 /**
- * A connection for each window. Each process has as many of them: one without windows sends each throw to another process, which costs
- * three times the messages. The kernel chooses the process of a connection, so those beyond the share of a process are closed.
+ * Opens the windows. Each process has as many of them: one without windows sends each throw to another process, which costs three times
+ * the messages. The kernel chooses the process of a connection, so those beyond the share of a process are closed.
  */
-async function connectEvenly(server) {
-  const kept = new Map(server.workers().map((pid) => [pid, []]))
-  const hasShare = (clients) => clients.length === WINDOWS / PROCESSES
+async function openWindows(server, grid) {
+  const counts = new Map(server.workers().map((pid) => [pid, 0]))
+  const hasShare = (pid) => counts.get(pid) === WINDOWS / PROCESSES
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const opened = await Promise.all(Array.from({ length: WINDOWS }, () => open(server.port)))
     const processes = await waitUntil(() => processesOf(server, opened), 'the processes have accepted the connections')
-    for (const [index, client] of opened.entries()) {
-      const clients = kept.get(processes[index])
-      if (hasShare(clients)) client.socket.destroy()
-      else clients.push(client)
-    }
-    if ([...kept.values()].every(hasShare)) return [...kept.values()].flat()
+    const kept = opened.filter((client, index) => {
+      const pid = processes[index]
+      if (hasShare(pid)) client.socket.destroy()
+      else counts.set(pid, counts.get(pid) + 1)
+      return !client.socket.destroyed
+    })
+    await Promise.all(kept.map((client) => grid.openWindow(client)))
+    if ([...counts.keys()].every(hasShare)) return
   }
-  const counts = [...kept.values()].map((clients) => clients.length)
-  throw new Error(`cannot connect windows to each of ${PROCESSES} processes: they have ${counts.join(', ')}`)
+  throw new Error(`cannot open windows at each of ${PROCESSES} processes: they have ${[...counts.values()].join(', ')}`)
 }
 
 /** The process of each connection, or `null` before all are accepted. */
