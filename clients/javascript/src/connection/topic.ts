@@ -4,6 +4,8 @@ import type { Reply, Socket } from './socket.js'
 export interface TopicEvents {
   /** The payload of each join and rejoin. */
   params?: () => Record<string, unknown>
+  /** A message of bytes that is sent right after each join and rejoin, before the server has replied to that. `settle` gets its reply. */
+  first?: () => { event: string; payload: Uint8Array; settle: (reply: Reply) => void } | null
   /**
    * The topic was joined, or joined again after the connection was lost. The server has forgotten everything before.
    */
@@ -88,6 +90,8 @@ export class SocketTopic implements Topic {
     this.#request('phx_join', params, ref, (reply) => {
       if (this.#joinRef === ref) this.#handleJoinReply(reply)
     })
+    const first = this.#events.first?.() ?? null
+    if (first !== null) this.#request(first.event, first.payload, this.#socket.nextRef(), first.settle)
   }
 
   /** The socket has lost its connection. It calls `join` when it is open again. */

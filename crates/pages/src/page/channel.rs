@@ -20,6 +20,17 @@ use crate::stun::Announced;
 /// Each relayed segment begins with a peer id of this many bytes.
 const PEER_BYTES: usize = 8;
 
+/// A segment to this id goes to the first peer of the join reply that has the whole page. So a
+/// client can request its first block with the join, before it knows any peer.
+const FIRST_HOLDER: PeerId = PeerId(0);
+
+/// A client on a page.
+pub(super) struct Member {
+    peer: PeerId,
+    /// The first peer in the reply to its join that had the whole page.
+    first_holder: Option<PeerId>,
+}
+
 /// The channel of the topics `page:<cid>`.
 pub(super) struct PageChannel {
     pub pages: Arc<ReplicatedPages>,
@@ -67,14 +78,13 @@ impl From<HaveText> for Have {
 }
 
 impl Channel for PageChannel {
-    /// The client's peer id on this page.
-    type State = PeerId;
+    type State = Member;
 
     fn join(
         &self,
         socket: &mut Socket<'_>,
         payload: Payload<'_>,
-    ) -> Result<Joined<PeerId>, Refusal> {
+    ) -> Result<Joined<Member>, Refusal> {
         let page = page_cid(socket.topic());
         check_cid(page).map_err(|message| {
             Refusal::with(json!({ "reason": "not a CID", "message": message }))
@@ -103,26 +113,28 @@ impl Channel for PageChannel {
         if let Some(stun) = self.stun.get() {
             response["stun"] = stun.to_json();
         }
-        Ok(Joined::with(peer).response(response))
+        let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
+        let member = Member { peer, first_holder: first_holder.map(|known| known.peer) };
+        Ok(Joined::with(member).response(response))
     }
 
     fn handle_in(
         &self,
-        peer: &mut PeerId,
+        member: &mut Member,
         socket: &mut Socket<'_>,
         event: &str,
         payload: Payload<'_>,
     ) -> HandleIn {
         let page = page_cid(socket.topic()).to_owned();
         Ok(match (event, payload) {
-            ("relay", Payload::Binary(data)) => self.relay(*peer, &page, socket, data),
-            ("signal", Payload::Binary(data)) => self.signal(*peer, &page, socket, data),
+            ("relay", Payload::Binary(data)) => self.relay(member, &page, socket, data),
+            ("signal", Payload::Binary(data)) => self.signal(member.peer, &page, socket, data),
             ("relay" | "signal", Payload::Json(_)) => {
                 Outcome::Reply(Reply::because(&format!("{event} takes bytes")))
             }
             ("have", payload) => match payload.json::<Progress>() {
                 Ok(Progress { have }) => {
-                    self.pages.progress(socket.now(), &page, *peer, have.into());
+                    self.pages.progress(socket.now(), &page, member.peer, have.into());
                     Outcome::Reply(Reply::ok(json!({})))
                 }
                 Err(error) => Outcome::Reply(Reply::because(&error.to_string())),
@@ -132,20 +144,21 @@ impl Channel for PageChannel {
                 Err(refusal) => Outcome::Reply(Reply::because(&refusal.to_string())),
             },
             ("more_peers", _) => {
-                let peers = peers_json(&self.pages.peers(&page, *peer));
+                let peers = peers_json(&self.pages.peers(&page, member.peer));
                 Outcome::Reply(Reply::ok(json!({ "peers": peers })))
             }
             _ => Outcome::Reply(Reply::because("unknown event")),
         })
     }
 
-    fn leave(&self, peer: PeerId, socket: &mut Socket<'_>) {
+    fn leave(&self, Member { peer, .. }: Member, socket: &mut Socket<'_>) {
         self.pages.leave(socket.now(), page_cid(socket.topic()), peer, socket.counted_address());
     }
 }
 
 impl PageChannel {
-    fn relay(&self, from: PeerId, page: &str, socket: &mut Socket<'_>, data: &[u8]) -> Outcome {
+    fn relay(&self, from: &Member, page: &str, socket: &mut Socket<'_>, data: &[u8]) -> Outcome {
+        let Member { peer: from, first_holder } = *from;
         let max = self.relay_frame_bytes_max;
         if data.len() > max as usize {
             self.metrics.refused("relay_frame_too_large");
@@ -155,7 +168,12 @@ impl PageChannel {
         let Some((to, segment)) = data.split_first_chunk::<PEER_BYTES>() else {
             return Outcome::Reply(Reply::because("a relay frame begins with a peer id"));
         };
-        let to = PeerId::from_bytes(*to);
+        let to = match (PeerId::from_bytes(*to), first_holder) {
+            (FIRST_HOLDER, Some(holder)) => holder,
+            // Not counted as a refusal: the client cannot know that nobody has the whole page.
+            (FIRST_HOLDER, None) => return Outcome::Reply(Reply::because("peer gone")),
+            (named, _) => named,
+        };
         let sender = (from, socket.counted_address());
         match self.pages.relay(socket.now(), page, sender, to, segment.len()) {
             Ok(address) => {

@@ -113,6 +113,9 @@ fn with_policy(mut response: Response, policy: &'static str) -> Response {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     // A page that is only read must not make the browser look up the names in its links.
-    headers.insert(header::HeaderName::from_static("x-dns-prefetch-control"), HeaderValue::from_static("off"));
+    headers.insert(
+        header::HeaderName::from_static("x-dns-prefetch-control"),
+        HeaderValue::from_static("off"),
+    );
     response
 }

@@ -57,6 +57,23 @@ fn a_relayed_segment_arrives_with_its_senders_peer_id_and_is_acknowledged() {
 }
 
 #[test]
+fn a_segment_sent_with_the_join_goes_to_the_first_peer_that_has_the_page() {
+    let server = server();
+    let (mut a, mut b, mut c) =
+        (Client::connect(&server), Client::connect(&server), Client::connect(&server));
+    join(&mut a, "none");
+    let first = [&[0; 8][..], b"a request"].concat();
+    let refused = a.send_bytes(PAGE, "relay", &first);
+    assert_eq!(a.reply_to(&refused)["response"]["reason"], "peer gone", "nobody has it all");
+
+    join(&mut b, "all");
+    let joined = join(&mut c, "none");
+    let reference = c.send_bytes(PAGE, "relay", &first);
+    assert_eq!(c.reply_to(&reference), json!({ "status": "ok", "response": {} }));
+    assert_eq!(b.receive_bytes(), [&peer_bytes(&joined["peer"])[..], b"a request"].concat());
+}
+
+#[test]
 fn a_relayed_frame_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.relay_frame_bytes_max = 100;
@@ -73,7 +90,7 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
     };
     let too_large = json!({ "reason": "relay frame too large", "max": 100 });
     assert_eq!(relay(peer_bytes(&a_id), 93), too_large);
-    assert_eq!(relay([0; 8], 9)["reason"], "peer gone");
+    assert_eq!(relay([1; 8], 9)["reason"], "peer gone");
     let spent = (0..100).map(|_| relay(peer_bytes(&a_id), 92)).find(|reply| *reply != json!({}));
     let spent = spent.expect("the budget is limited");
     assert_eq!(spent["reason"], "relay budget");

@@ -9,6 +9,8 @@ interface FakePeer {
   readonly events: TopicEvents
   have: Have
   readonly kind: string | undefined
+  /** The first peer of the join reply that has the whole page. */
+  readonly firstHolder: string | undefined
   joined: boolean
 }
 
@@ -47,10 +49,11 @@ export class FakeServer {
     const have = params['have'] as Have
     const kind = params['kind'] as string | undefined
     if (params['traceparent'] !== undefined) this.traceparents.push(params['traceparent'])
-    const member: FakePeer = { id, connection, topic, events, have, kind, joined: true }
     const others = this.#on(topic)
-    this.members.push(member)
     const peers = others.slice(-this.introductions).map(introduction)
+    const firstHolder = peers.find(({ have }) => have === 'all')?.peer
+    const member: FakePeer = { id, connection, topic, events, have, kind, firstHolder, joined: true }
+    this.members.push(member)
     this.#schedule(member, () => events.joined?.({ peer: id, peers, counts: this.#counts(topic) }))
     for (const other of others.slice(-this.introductions)) this.#send(other, 'peer_joined', introduction(member))
     this.#recount(topic, others.filter((other) => other.have === 'all').length)
@@ -101,7 +104,8 @@ export class FakeServer {
 
   #destination(from: FakePeer, data: Uint8Array): FakePeer | undefined {
     const id = new DataView(data.buffer, data.byteOffset).getBigUint64(0).toString(16).padStart(16, '0')
-    return this.#on(from.topic).find((member) => member.id === id)
+    const to = id === '0'.repeat(16) ? from.firstHolder : id
+    return this.#on(from.topic).find((member) => member.id === to)
   }
 
   #forward(from: FakePeer, to: FakePeer, event: string, data: Uint8Array): void {
@@ -167,7 +171,13 @@ export class FakeConnection implements Connection {
     const topic = { name, events, member: null as FakePeer | null }
     this.#topics.push(topic)
     this.#server.clock.after(0, () => {
-      if (this.#topics.includes(topic)) topic.member = this.#server.addMember(this, name, events)
+      if (!this.#topics.includes(topic)) return
+      const member = this.#server.addMember(this, name, events)
+      topic.member = member
+      const first = events.first?.() ?? null
+      if (first === null) return
+      const reply = this.#server.handle(member, first.event, first.payload)
+      this.#server.clock.after(LATENCY, () => first.settle(reply))
     })
     return {
       isJoined: () => topic.member?.joined === true,

@@ -1,7 +1,8 @@
-import type { Bytes } from '../content/index.ts'
+import { isSameBytes, type Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import type { Peer } from './peer.ts'
 import type { Clock, Millis } from './clock.ts'
+import type { FirstRequest } from './first-request.ts'
 import type { MessagePath, UnacknowledgedMessage } from './message-path.ts'
 import { RelayPeer, type RelayPeerOptions } from './relay-peer.ts'
 
@@ -29,6 +30,7 @@ export class DualPathPeer implements Peer {
   readonly #relay: RelayPeer
   #direct: MessagePath | null = null
   #nextMessage: number
+  #first: FirstRequest | null
   #isClosed = false
   readonly #clock: Clock
   readonly #isConnecting: () => boolean
@@ -46,11 +48,12 @@ export class DualPathPeer implements Peer {
 
   /**
    * Messages are numbered from `firstMessage`. It is random, because a peer that knew this tab before remembers the
-   * numbers it has read, and would drop new messages with the same numbers.
+   * numbers it has read, and would drop new messages with the same numbers. Or `first` is a message that it has got already.
    */
-  constructor(id: PeerId, options: DualPathPeerOptions, firstMessage = 0) {
+  constructor(id: PeerId, options: DualPathPeerOptions, first: number | FirstRequest = 0) {
     this.id = id
-    this.#nextMessage = firstMessage
+    this.#first = typeof first === 'number' ? null : first
+    this.#nextMessage = typeof first === 'number' ? first : first.id
     this.#relay = new RelayPeer(id, options)
     this.#clock = options.clock
     this.#isConnecting = () => options.isConnecting(id)
@@ -61,15 +64,35 @@ export class DualPathPeer implements Peer {
   }
 
   send(message: Bytes): Promise<void> {
-    const id = this.#nextMessage
-    this.#nextMessage = (this.#nextMessage + 1) % 2 ** 32
+    const first = this.#first
+    this.#first = null
+    const isFirst = first !== null && isSameBytes(first.message, message)
+    // Another message has another number.
+    if (first !== null && !isFirst) this.#takeNumber()
+    const id = this.#takeNumber()
     this.movedBytes += message.length
     this.unsentBytes += message.length
-    const isDirect = this.#direct?.isUp === true && !this.#isClosed
-    const sent = isDirect ? this.#direct?.send(id, message) : this.#waits(message) ? this.#hold(id, message) : this.#relay.send(message, id)
-    return (sent ?? Promise.resolve()).finally(() => {
+    const sent = isFirst ? this.#confirmFirst(first, id) : this.#sendNow(message, id)
+    return sent.finally(() => {
       this.unsentBytes -= message.length
     })
+  }
+
+  /** Sends the first message again if the server could not deliver it. */
+  async #confirmFirst({ isDelivered, message }: FirstRequest, id: number): Promise<void> {
+    if (!(await isDelivered)) await this.#relay.send(message, id)
+  }
+
+  #takeNumber(): number {
+    const number = this.#nextMessage
+    this.#nextMessage = (number + 1) % 2 ** 32
+    return number
+  }
+
+  #sendNow(message: Bytes, id: number): Promise<void> {
+    const isDirect = this.#direct?.isUp === true && !this.#isClosed
+    const sent = isDirect ? this.#direct?.send(id, message) : this.#waits(message) ? this.#hold(id, message) : this.#relay.send(message, id)
+    return sent ?? Promise.resolve()
   }
 
   /**

@@ -88,6 +88,11 @@ export class PageContent {
     return this.#download.isStarted
   }
 
+  /** Whether nothing of the page is here, and nothing else is waited for than its first block. */
+  get needsRoot(): boolean {
+    return this.isStarted && !this.#isFull && this.have === 'none' && !this.isComplete
+  }
+
   get isComplete(): boolean {
     return this.#download.isComplete
   }

@@ -60,11 +60,11 @@ describe('the peers of a page', () => {
   it('are replaced after a rejoin, and this tab is not one of them', () => {
     const { peers, inputs, connected } = open()
     peers.add({ peer: ALICE, have: 'none', kind: 'tab' })
-    peers.replaceAll(BOB, [{ peer: BOB, have: 'none', kind: 'tab' }])
+    peers.replaceAll(BOB, [{ peer: BOB, have: 'none', kind: 'tab' }], null)
     expect(connected).toEqual([ALICE])
     expect(inputs).toEqual([{ kind: 'disconnected', peer: ALICE }])
     expect(peers.status(ALICE, totals, null)).toBe(null)
-    peers.replaceAll(ALICE, [{ peer: BOB, have: 'some', kind: 'tab' }])
+    peers.replaceAll(ALICE, [{ peer: BOB, have: 'some', kind: 'tab' }], null)
     peers.add({ peer: BOB, have: 'some', kind: 'tab' })
     expect(connected, 'an earlier id of this tab is no peer either').toEqual([ALICE])
   })

@@ -4,6 +4,7 @@ import { swarm } from '../messages/swarm.ts'
 import type { BlockMap, Counts, Have, PageProblem, PeerStatus } from './api.ts'
 import { BlockAvailability } from './block-availability.ts'
 import { mapBlocks } from './block-map.ts'
+import type { FirstRequest } from './first-request.ts'
 import type { Member, PeerRoster } from './peer-roster.ts'
 import { PeerSet, type PeerSetDeps } from './peer-set.ts'
 import type { PeerInfo } from './server-messages.ts'
@@ -61,13 +62,15 @@ export class PagePeers {
     this.#set.add(peer)
   }
 
-  /** Replaces all peers after a join: the server gives every peer a new id. */
-  replaceAll(self: PeerId | null, peers: readonly PeerInfo[]): void {
+  /** Replaces all peers after a join: the server gives every peer a new id. `first` went with the join. */
+  replaceAll(self: PeerId | null, peers: readonly PeerInfo[], first: FirstRequest | null): void {
     // The server may not know yet that the earlier connection of this tab is gone, and then names it as a peer.
     const former = this.roster.self
     if (former !== null && former !== self) this.roster.ban(former)
     this.roster.self = self
     this.removeAll()
+    const holder = peers.find(({ have }) => have === 'all')
+    this.roster.first = first === null || holder === undefined ? null : { peer: holder.peer, request: first }
     for (const peer of peers) this.#set.add(peer)
   }
 

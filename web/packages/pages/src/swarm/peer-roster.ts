@@ -1,6 +1,7 @@
 import type { PeerId } from '../bitswap/index.ts'
 import type { Have, PeerKind } from './api.ts'
 import type { Millis } from './clock.ts'
+import type { FirstRequest } from './first-request.ts'
 import { MessageAssembler, type AssemblyBudget } from './message-assembler.ts'
 import { PeerInbox } from './peer-inbox.ts'
 import { RecentSet } from './recent-set.ts'
@@ -43,6 +44,8 @@ export interface PeerRosterOptions extends DualPathPeerOptions {
 export class PeerRoster {
   /** The id of this tab, which no other peer has. */
   self: PeerId | null = null
+  /** The request that a peer got with the join of this tab. */
+  first: { readonly peer: PeerId; readonly request: FirstRequest } | null = null
   readonly #budget: AssemblyBudget
   readonly #options: PeerRosterOptions
   readonly #members = new Map<PeerId, Member>()
@@ -58,8 +61,10 @@ export class PeerRoster {
     const before = this.#members.get(id)
     if (before !== undefined) return before
     if (id === this.self || this.#banned.has(id) || this.#members.size >= MEMBERS_MAX) return null
+    const first = this.first?.peer === id ? this.first.request : null
+    this.first = first === null ? this.first : null
     const member: Member = {
-      peer: new DualPathPeer(id, this.#options, Math.floor(this.#options.random() * 2 ** 32)),
+      peer: new DualPathPeer(id, this.#options, first ?? Math.floor(this.#options.random() * 2 ** 32)),
       have,
       kind,
       relayed: new MessageAssembler(this.#budget),

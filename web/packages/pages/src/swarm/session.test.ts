@@ -14,6 +14,7 @@ import {
 import { pattern } from '../../test/pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
 import type { PeerId } from '../bitswap/index.ts'
+import type { Reply } from '@watchfire/client/connection'
 import { defaultLimits } from '../limits/index.ts'
 import { openPage, publish, type PageSession, type PageState, type Publication, type Source } from './index.ts'
 import { FakeClock } from '../../test/fake-clock.ts'
@@ -41,6 +42,15 @@ async function loading(size: number) {
   const published = await publish([file(size)])
   const holder = open(published.root, published)
   return { holder, ...open(published.root) }
+}
+/** Refuses one relay frame. */
+const refuseOnce = () => {
+  let isFirst = true
+  return (): Reply | null => {
+    const reply: Reply | null = isFirst ? { status: 'error', response: { reason: 'peer busy', retry_after_ms: 5 } } : null
+    isFirst = false
+    return reply
+  }
 }
 const isPattern = async (blob: Blob) => isSameBytes(new Uint8Array(await blob.arrayBuffer()), pattern(blob.size))
 const isComplete = ({ state }: PageSession) => state.phase === 'complete'
@@ -90,6 +100,30 @@ describe('a published file', () => {
       problems: [],
     })
     await clock.until(() => session.state.counts.holders === 2)
+  })
+
+  it.each([
+    ['with the join', () => null, 10, 1],
+    ['again when the server could not deliver that request', refuseOnce, 15, 2],
+  ])('is requested %s', async (_, refusal, milliseconds, requests) => {
+    const published = await publish([file(20_000)])
+    const holder = open(published.root, published)
+    await clock.until(() => holder.session.state.presence.kind === 'joined')
+    let toHolder = 0
+    const verdict = refusal()
+    server.refuseRelay = (_from, to) => {
+      if (to !== eldest()) return null
+      toHolder++
+      return verdict?.() ?? null
+    }
+    const begun = clock.now()
+    const { session } = open(published.root)
+    await clock.until(() => isComplete(session))
+    // A join takes 5 ms, and so does a message between two tabs.
+    expect(clock.now() - begun).toBe(milliseconds)
+    await clock.until(() => holder.session.state.counts.holders === 2)
+    expect(toHolder).toBe(requests)
+    expect(holder.session.state.sentBytes).toBe(20_000)
   })
 
   it('loads from other viewers when its publisher has left', async () => {

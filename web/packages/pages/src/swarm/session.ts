@@ -5,6 +5,7 @@ import { browserBlockStore, type MakeBlockStore } from '../storage/index.ts'
 import type { BlockMap, Listing, LiveFeed, LiveSource, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import type { Clock } from './clock.ts'
 import { ExchangeDriver } from './exchange-driver.ts'
+import { firstMessage, FirstRequest } from './first-request.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
 import type { HeadExchange } from './live/index.ts'
 import { LoadTrace } from './load-trace.ts'
@@ -32,6 +33,8 @@ export class Session implements PageSession {
   readonly #isOurs: boolean
   /** `null`: this load is not traced. */
   readonly #trace: LoadTrace | null
+  /** The request that went with the latest join. */
+  #first: FirstRequest | null = null
   #failure: Error | null = null
   #isClosed = false
 
@@ -129,9 +132,10 @@ export class Session implements PageSession {
       isOver,
       have: () => this.#content.have,
       trace: () => this.#trace?.ofJoin ?? null,
+      first: () => (this.#first = this.#requestFirst(root, exchangeLimits(blocksInFlightMax), random)),
       onJoined: (self, peers) => {
         this.#trace?.noteJoined(peers.length)
-        this.#peers.replaceAll(self, peers)
+        this.#peers.replaceAll(self, peers, this.#first)
         // Its blocks may have been here before.
         this.#reportTrace()
       },
@@ -229,6 +233,13 @@ export class Session implements PageSession {
     if (have !== 'all' || (progress.bytesTotal ?? 0) < SUPER_SEEDING_BYTES_MIN) return false
     const { holders, watching } = this.#topic.counts
     return holders <= 1 || (this.#isOurs && holders * 2 <= watching)
+  }
+
+  #requestFirst(root: Cid, limits: Limits, random: () => number): FirstRequest | null {
+    // A traced load sends its trace to each peer, in another message.
+    if (!this.#content.needsRoot || this.#trace !== null) return null
+    const message = firstMessage(root, limits)
+    return message === null ? null : new FirstRequest(message, Math.floor(random() * 2 ** 32))
   }
 
   get #phase(): Phase {

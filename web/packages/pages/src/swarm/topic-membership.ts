@@ -3,6 +3,7 @@ import type { Connection, Reply, Topic } from '@watchfire/client/connection'
 import type { Bytes, Cid } from '../content/index.ts'
 import type { Counts, Have, Presence } from './api.ts'
 import type { Clock, Millis } from './clock.ts'
+import type { FirstRequest } from './first-request.ts'
 import {
   readCounts,
   readPeerInfo,
@@ -31,6 +32,8 @@ export interface TopicMembershipDeps {
   readonly have: () => Have
   /** The span of the join in a distributed trace. `null`: it is not traced. */
   readonly trace: () => string | null
+  /** A request that goes with the join. `null`: nothing is requested yet. */
+  readonly first: () => FirstRequest | null
   /** Whether the page has failed or is closed. Events are then ignored. */
   readonly isOver: () => boolean
   /** The topic was joined. `self` is the new id of this tab. */
@@ -66,6 +69,10 @@ export class TopicMembership {
         const traceparent = deps.trace()
         this.#announced = deps.have()
         return { have: this.#announced, ...(traceparent === null ? {} : { traceparent }) }
+      },
+      first: () => {
+        const request = deps.first()
+        return request === null ? null : { event: 'relay', payload: request.frame, settle: request.settle }
       },
       joined: (response) => this.#handleJoined(response),
       refused: (response) => this.#handleRefused(response),
