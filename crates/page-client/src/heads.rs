@@ -12,6 +12,11 @@ use watchfire_types::{Instant, PeerId};
 const HEADS_FIELD: u64 = 1001;
 /// Further heads of a message are ignored.
 const HEADS_MAX: usize = 2;
+/// Blocks that the only head of a message vouches for: the node of its entry, and then its content.
+const VOUCHED_FIELD: u64 = 1002;
+const VOUCHED_MAX: usize = 2;
+/// If they are longer together, all of them are ignored.
+const VOUCHED_BYTES_MAX: usize = 8192;
 /// How long new heads wait for others, before they are sent to all peers together.
 pub(crate) const SEND_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a peer with an older head gets the newest one.
@@ -20,11 +25,20 @@ const REPLY_INTERVAL: Duration = Duration::from_secs(1);
 /// The heads of a live page, which its peers exchange.
 #[derive(Debug)]
 pub struct LiveHeads {
-    /// The encoded heads that the peers should have, at most two.
-    pub current: watch::Receiver<Vec<Bytes>>,
+    /// What the peers should have.
+    pub current: watch::Receiver<HeadMessage>,
     /// Takes the heads that peers send. When it is full, a head is dropped; its sender will send it
     /// again.
     pub received: mpsc::Sender<ReceivedHead>,
+}
+
+/// The heads of a page, and the blocks that come with a new one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadMessage {
+    /// The encoded heads, at most two.
+    pub heads: Vec<Bytes>,
+    /// The node of the entry of the only head, and its content if that is short.
+    pub vouched: Vec<Bytes>,
 }
 
 /// A head from a peer, not verified.
@@ -32,6 +46,8 @@ pub struct LiveHeads {
 pub struct ReceivedHead {
     pub peer: PeerId,
     pub bytes: Bytes,
+    /// Blocks that came with it.
+    pub vouched: Vec<Bytes>,
 }
 
 /// The exchange of heads over one connection.
@@ -39,6 +55,8 @@ pub struct ReceivedHead {
 pub(crate) struct HeadExchange {
     /// When a peer last got the newest head as a reply.
     replied_at: HashMap<PeerId, Instant>,
+    /// The heads that peers have sent last. They do not need them again.
+    known_by: HashMap<PeerId, Bytes>,
 }
 
 impl HeadExchange {
@@ -51,11 +69,14 @@ impl HeadExchange {
         live: &LiveHeads,
     ) -> bool {
         let mut is_behind = false;
-        for bytes in decode(message) {
-            let is_older = live.current.borrow().first().is_some_and(|head| is_older(&bytes, head));
-            is_behind |= is_older;
+        let HeadMessage { heads, vouched } = decode(message);
+        for bytes in heads {
+            let current = live.current.borrow().heads.first().cloned();
+            is_behind |= current.is_some_and(|head| is_older(&bytes, &head));
+            self.known_by.insert(peer, bytes.clone());
             // Also an older head may show that the page is split.
-            let _ = live.received.try_send(ReceivedHead { peer, bytes });
+            let vouched = vouched.clone();
+            let _ = live.received.try_send(ReceivedHead { peer, bytes, vouched });
         }
         let last = self.replied_at.get(&peer);
         let replies = is_behind && last.is_none_or(|last| now.since(*last) >= REPLY_INTERVAL);
@@ -65,27 +86,51 @@ impl HeadExchange {
         replies
     }
 
+    /// Whether the peer has sent the only current head itself.
+    pub(crate) fn knows(&self, peer: PeerId, current: &HeadMessage) -> bool {
+        matches!(&*current.heads, [head] if self.known_by.get(&peer) == Some(head))
+    }
+
     pub(crate) fn forget(&mut self, peer: PeerId) {
         self.replied_at.remove(&peer);
+        self.known_by.remove(&peer);
     }
 }
 
-/// Encodes a Bitswap message with these heads and nothing else.
-pub(crate) fn encode(heads: &[Bytes]) -> Bytes {
+/// Encodes a Bitswap message with these heads and blocks, and nothing else.
+pub(crate) fn encode(heads: &[Bytes], vouched: &[Bytes]) -> Bytes {
     let mut message = Vec::new();
     for head in heads {
         encode_field(HEADS_FIELD, Value::Bytes(head), &mut message);
     }
+    for block in vouched {
+        encode_field(VOUCHED_FIELD, Value::Bytes(block), &mut message);
+    }
     message.into()
 }
 
-/// Returns the heads in a Bitswap message.
-fn decode(message: &Bytes) -> Vec<Bytes> {
-    let heads = Fields::new(message).map_while(Result::ok).filter_map(|field| match field {
-        (HEADS_FIELD, Value::Bytes(head)) => Some(message.slice_ref(head)),
-        _ => None,
-    });
-    heads.take(HEADS_MAX).collect()
+/// Returns the heads in a Bitswap message, and the blocks that the only one of them vouches for.
+fn decode(message: &[u8]) -> HeadMessage {
+    let mut heads = Vec::new();
+    let mut vouched = Vec::new();
+    for field in Fields::new(message).map_while(Result::ok) {
+        // Copies, because the message can be much longer. One byte too many keeps a head invalid.
+        match field {
+            (HEADS_FIELD, Value::Bytes(head)) if heads.len() < HEADS_MAX => {
+                let end = head.len().min(HEAD_BYTES + 1);
+                heads.push(Bytes::copy_from_slice(&head[..end]));
+            }
+            (VOUCHED_FIELD, Value::Bytes(block)) if vouched.len() < VOUCHED_MAX => {
+                vouched.push(block);
+            }
+            _ => {}
+        }
+    }
+    let bytes: usize = vouched.iter().map(|block| block.len()).sum();
+    if heads.len() != 1 || bytes > VOUCHED_BYTES_MAX {
+        vouched.clear();
+    }
+    HeadMessage { heads, vouched: vouched.into_iter().map(Bytes::copy_from_slice).collect() }
 }
 
 /// Whether a head has a lower number than another.
@@ -106,24 +151,37 @@ mod tests {
 
     #[test]
     fn heads_are_read_from_any_message_and_two_are_the_most() {
-        let three = encode(&[head(1), head(2), head(3)]);
-        assert_eq!(decode(&three), [head(1), head(2)]);
+        let three = encode(&[head(1), head(2), head(3)], &[]);
+        assert_eq!(decode(&three).heads, [head(1), head(2)]);
         let mut message = message::encode(&Message::default(), Protocol::V1_2);
-        message.extend(encode(&[head(9)]));
-        assert_eq!(decode(&message.into()), [head(9)]);
-        assert!(decode(&Bytes::from_static(b"\xff\xff")).is_empty());
+        message.extend(encode(&[head(9)], &[]));
+        assert_eq!(decode(&message).heads, [head(9)]);
+        assert_eq!(decode(b"\xff\xff"), HeadMessage::default());
         assert!(message::decode(&three).is_ok());
     }
 
     #[test]
+    fn two_blocks_come_with_the_only_head_and_long_ones_are_ignored() {
+        let block = |len: usize| Bytes::from(vec![7; len]);
+        let blocks = [block(300), block(20), block(1)];
+        let message = encode(&[head(1)], &blocks);
+        assert_eq!(decode(&message).vouched, &blocks[..2]);
+        assert!(message::decode(&message).is_ok());
+        assert!(decode(&encode(&[head(1), head(2)], &blocks)).vouched.is_empty());
+        assert!(decode(&encode(&[head(1)], &[block(8000), block(200)])).vouched.is_empty());
+        assert_eq!(decode(&encode(&[block(5000)], &[])).heads, [block(HEAD_BYTES + 1)]);
+    }
+
+    #[test]
     fn a_peer_with_an_older_head_gets_the_current_ones_once_in_a_second() {
-        let (_current, current) = watch::channel(vec![head(5)]);
+        let now = HeadMessage { heads: vec![head(5)], vouched: Vec::new() };
+        let (_current, current) = watch::channel(now.clone());
         let (received, mut heads) = mpsc::channel(4);
         let live = LiveHeads { current, received };
         let mut exchange = HeadExchange::default();
         let mut replies = |number, seconds| {
             let now = Instant::ZERO + Duration::from_secs(seconds);
-            exchange.handle(now, PeerId(1), &encode(&[head(number)]), &live)
+            exchange.handle(now, PeerId(1), &encode(&[head(number)], &[]), &live)
         };
         assert!(!replies(5, 0));
         assert!(replies(4, 0) && !replies(4, 0) && replies(4, 1));
@@ -132,5 +190,9 @@ mod tests {
         let received: Vec<_> = std::iter::from_fn(|| heads.try_recv().ok()).collect();
         let numbers: Vec<_> = received.iter().map(|head| head.bytes[51]).collect();
         assert_eq!(numbers, [5, 4, 4, 4]);
+        // The last one that it sent was 6.
+        assert!(!exchange.knows(PeerId(1), &now));
+        exchange.handle(Instant::ZERO, PeerId(1), &encode(&[head(5)], &[]), &live);
+        assert!(exchange.knows(PeerId(1), &now) && !exchange.knows(PeerId(2), &now));
     }
 }

@@ -51,7 +51,7 @@ mod segment;
 mod server_url;
 
 pub use direct::DirectLimit;
-pub use heads::{LiveHeads, ReceivedHead};
+pub use heads::{HeadMessage, LiveHeads, ReceivedHead};
 pub use live_page::{LiveChannel, LiveEnd, LiveEvent, LivePage, LivePageError};
 pub use messages::{Counts, Have};
 pub use page_client::{ConnectionState, PageClient, PageClientOptions, PageStatus, page_cid};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use watchfire_content::Cid;
-use watchfire_content::live::{Entry, History, LiveError, NewEntry, PublisherKey};
+use watchfire_content::live::{Entry, History, LiveError, NewEntry, Offer, PublisherKey};
+use watchfire_content::{Block, Cid, Codec, Version};
 use watchfire_p2p::{FetchError, Host};
 use watchfire_store::{StoreError, WriteBlocks};
 use watchfire_types::PeerId;
 
-use crate::heads::{LiveHeads, ReceivedHead};
+use crate::heads::{HeadMessage, LiveHeads, ReceivedHead};
 use crate::messages::Have;
 use crate::page_client::PageClient;
 
@@ -24,18 +24,20 @@ const FETCHES_MAX: usize = 16;
 const INVALID_MAX: u32 = 16;
 /// Peers whose invalid heads are counted. When another one sends an invalid head, all counts begin again.
 const COUNTED_PEERS_MAX: usize = 256;
+/// A content of at most this many bytes goes with the head of its entry.
+const VOUCHED_CONTENT_BYTES_MAX: u64 = 2048;
 
 /// The ends of the channels by which a [`PageClient`] and a [`LivePage`] exchange heads.
 #[derive(Debug)]
 pub struct LiveChannel {
-    heads: watch::Sender<Vec<Bytes>>,
+    heads: watch::Sender<HeadMessage>,
     received: mpsc::Receiver<ReceivedHead>,
 }
 
 impl LiveChannel {
     /// Returns the end of the page, and the end of its client.
     pub fn new() -> (Self, LiveHeads) {
-        let (heads, current) = watch::channel(Vec::new());
+        let (heads, current) = watch::channel(HeadMessage::default());
         let (sender, received) = mpsc::channel(RECEIVED_MAX);
         (LiveChannel { heads, received }, LiveHeads { current, received: sender })
     }
@@ -118,7 +120,7 @@ impl LivePage {
             end: None,
             invalid_heads: HashMap::new(),
         };
-        page.announce();
+        page.announce(Vec::new());
         page
     }
 
@@ -126,14 +128,27 @@ impl LivePage {
         &self.history
     }
 
+    /// Takes the head of an earlier run. Its entries are fetched, from the store as far as they are there, and reported.
+    pub fn begin_with(&mut self, head: &[u8]) {
+        match self.history.offer(head) {
+            Ok(_) => self.announce(Vec::new()),
+            Err(error) => tracing::debug!(%error, "ignored the stored head of a live page"),
+        }
+    }
+
     /// Appends an entry as the publisher. All blocks of its content are served already.
     pub async fn append(&mut self, key: &PublisherKey, new: NewEntry) -> Result<(), LivePageError> {
+        let is_short =
+            new.content.codec() == Codec::RAW && new.content_bytes <= VOUCHED_CONTENT_BYTES_MAX;
+        let content = if is_short { self.store.get(&new.content)? } else { None };
         let (block, _) = self.history.append(key, new)?;
         self.store.put(&block)?;
+        let vouched = [Some(&block), content.as_ref()].into_iter().flatten();
+        let vouched = vouched.map(|block| block.bytes().clone()).collect();
         let (cid, len) = (block.cid().clone(), block.bytes().len());
         self.host.notify_block_stored(cid, len).await.map_err(|_| FetchError::Stopped)?;
         self.reported = self.history.last();
-        self.announce();
+        self.announce(vouched);
         Ok(())
     }
 
@@ -145,7 +160,7 @@ impl LivePage {
                 return Ok(event);
             }
             tokio::select! {
-                Some(head) = self.channel.received.recv() => self.handle_head(&head),
+                Some(head) = self.channel.received.recv() => self.handle_head(head).await?,
                 Some(fetched) = self.fetches.join_next() => {
                     let (cid, result) = fetched.map_err(|_| FetchError::Stopped)?;
                     self.fetching.remove(&cid);
@@ -156,9 +171,10 @@ impl LivePage {
         }
     }
 
-    fn handle_head(&mut self, head: &ReceivedHead) {
+    async fn handle_head(&mut self, head: ReceivedHead) -> Result<(), LivePageError> {
         match self.history.offer(&head.bytes) {
-            Ok(_) => self.announce(),
+            Ok(Offer::Newer) => return self.take_vouched(head.vouched).await,
+            Ok(_) => self.announce(Vec::new()),
             Err(error) => {
                 tracing::debug!(peer = %head.peer, %error, "received an invalid head");
                 let is_counted = self.invalid_heads.contains_key(&head.peer);
@@ -173,6 +189,43 @@ impl LivePage {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Takes the blocks that came with the newest head, if they are those of its entry, and passes them on with it. Blocks that are
+    /// missing are fetched.
+    async fn take_vouched(&mut self, vouched: Vec<Bytes>) -> Result<(), LivePageError> {
+        let blocks = self.verify_vouched(&vouched);
+        for block in &blocks {
+            self.store.put(block)?;
+        }
+        self.announce(blocks.iter().map(|block| block.bytes().clone()).collect());
+        if let Some(node) = blocks.first()
+            && let Err(error) = self.history.insert(node)
+        {
+            tracing::debug!(cid = %node.cid(), %error, "an entry of a live page is invalid");
+        }
+        for block in &blocks {
+            let (cid, len) = (block.cid().clone(), block.bytes().len());
+            self.host.notify_block_stored(cid, len).await.map_err(|_| FetchError::Stopped)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the node that the newest head vouches for and its content, as far as they are among these blocks.
+    fn verify_vouched(&self, vouched: &[Bytes]) -> Vec<Block> {
+        let mut bytes = vouched.iter().cloned();
+        let newest = self.history.heads().next();
+        let node = bytes.next().and_then(|node| Block::dag_pb(Version::V1, node).ok());
+        let (Some(newest), Some(node)) = (newest, node) else { return Vec::new() };
+        if newest.entry != *node.cid() {
+            return Vec::new();
+        }
+        let content = bytes.next().and_then(|content| Block::raw(content).ok());
+        let entry = Entry::decode(node.bytes()).ok();
+        let content = content
+            .filter(|content| entry.as_ref().is_some_and(|entry| entry.content == *content.cid()));
+        [node].into_iter().chain(content).collect()
     }
 
     fn handle_fetched(
@@ -194,7 +247,7 @@ impl LivePage {
         if let Err(error) = self.history.insert(&block) {
             tracing::debug!(%cid, %error, "an entry of a live page is invalid");
         }
-        self.announce();
+        self.announce(Vec::new());
         Ok(())
     }
 
@@ -252,13 +305,15 @@ impl LivePage {
         })
     }
 
-    /// Makes the heads that peers should have those of the history.
-    fn announce(&self) {
+    /// Makes the heads that peers should have those of the history. `vouched`: the blocks of the newest entry.
+    fn announce(&self, vouched: Vec<Bytes>) {
         let heads: Vec<Bytes> =
             self.history.heads().map(|head| Bytes::copy_from_slice(head.bytes())).collect();
         self.channel.heads.send_if_modified(|before| {
-            let is_new = *before != heads;
-            *before = heads;
+            let is_new = before.heads != heads;
+            if is_new {
+                *before = HeadMessage { heads, vouched };
+            }
             is_new
         });
     }

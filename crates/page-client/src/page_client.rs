@@ -262,9 +262,7 @@ impl Driver {
                 Some(peer) = self.banned.recv() => protocol.ban(self.now(), peer),
                 () = new_heads(&mut self.live, heads_at) => {
                     heads_at = Instant::now() + heads::SEND_INTERVAL;
-                    for peer in self.external_peers.keys() {
-                        self.send_heads(&mut protocol, *peer);
-                    }
+                    self.announce_heads(&mut protocol, &exchange);
                 }
                 () = sleep_until(self.started_at + wake) => protocol.handle_tick(self.now()),
             }
@@ -433,9 +431,21 @@ impl Driver {
     /// Sends the current heads of a live page to a peer.
     fn send_heads(&self, protocol: &mut PageProtocol, peer: PeerId) {
         let Some(live) = &self.live else { return };
-        let message = heads::encode(&live.current.borrow());
+        let message = heads::encode(&live.current.borrow().heads, &[]);
         if !message.is_empty() {
             protocol.send(self.now(), peer, message);
+        }
+    }
+
+    /// Sends new heads of a live page to all peers that have not sent them, with the blocks of the newest entry.
+    fn announce_heads(&self, protocol: &mut PageProtocol, exchange: &HeadExchange) {
+        let Some(live) = &self.live else { return };
+        let current = live.current.borrow();
+        let message = heads::encode(&current.heads, &current.vouched);
+        for peer in self.external_peers.keys() {
+            if !exchange.knows(*peer, &current) {
+                protocol.send(self.now(), *peer, message.clone());
+            }
         }
     }
 

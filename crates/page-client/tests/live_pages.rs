@@ -14,7 +14,7 @@ use watchfire_page_client::{
     ConnectionState, Have, LiveChannel, LiveEnd, LiveEvent, LivePage, PageClient,
     PageClientOptions, ReceivedHead, ServerUrl,
 };
-use watchfire_store::{LockedMemoryStore, Stores, WriteBlocks as _};
+use watchfire_store::{LockedMemoryStore, ReadBlocks as _, Stores, WriteBlocks as _};
 use watchfire_types::PeerId;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,9 +103,11 @@ impl Peer {
     }
 
     /// Takes a head as if a peer had sent it.
-    fn offer(&mut self, head: &Head) {
+    fn offer(&mut self, head: &Head, blocks: &[&Block]) {
         let bytes = head.bytes().to_vec().into();
-        self.heads.try_send(ReceivedHead { peer: PeerId(1), bytes }).expect("there is room");
+        let vouched = blocks.iter().map(|block| block.bytes().clone()).collect();
+        let head = ReceivedHead { peer: PeerId(1), bytes, vouched };
+        self.heads.try_send(head).expect("there is room");
     }
 
     async fn next(&mut self) -> LiveEvent {
@@ -146,7 +148,28 @@ async fn a_publisher_with_an_invalid_entry_ends_the_page_before_it() {
     let head: Head = key().sign(page.cid(), 1, bad.cid()).expect("a number from 1");
     let mut reader = Peer::join(&url, &[]).await;
     reader.store.put(&bad).expect("there is room");
-    reader.offer(&head);
+    reader.offer(&head, &[]);
     assert_eq!(reader.next().await, LiveEvent::End(LiveEnd::Invalid { number: 1 }));
+    server.drain().await;
+}
+
+#[tokio::test]
+async fn an_entry_that_comes_with_its_head_is_not_requested() {
+    let (server, url) = start_server();
+    let page = beginning().block().expect("a short title");
+    let mut history = History::new(page.cid().clone(), beginning());
+    let (first, new) = text_entry("first");
+    let (first_node, first_head) = history.append(&key(), new).expect("an entry");
+    let (second, new) = text_entry("second");
+    let (second_node, second_head) = history.append(&key(), new).expect("an entry");
+    // No other peer has the page.
+    let mut reader = Peer::join(&url, &[]).await;
+    reader.offer(&first_head, &[&first_node, &first]);
+    reader.reads(1).await;
+    // Blocks of another entry are dropped.
+    reader.offer(&second_head, &[&first_node, &first]);
+    reader.offer(&second_head, &[&second_node, &second]);
+    assert!(timeout(Duration::from_millis(200), reader.page.next()).await.is_err());
+    assert!(reader.store.get(second_node.cid()).expect("it is memory").is_none());
     server.drain().await;
 }
