@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
+use watchfire_content::live::Beginning;
 use watchfire_p2p::{Host, Multiaddr};
 use watchfire_page_client::{Have, PageClient};
-use watchfire_store::{DiskLimits, DiskStore, Stores};
+use watchfire_store::{DiskLimits, DiskStore, ReadBlocks as _, Stores};
 use watchfire_traces::{Kind, Span};
 
 use crate::cpu_profile::CpuProfileOption;
@@ -115,7 +116,13 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         span.set("watchfire.root", link.cid.to_string());
         let fetch = span.within(host.fetch(link.cid.clone())).await?;
         match wait(fetch, &link.cid, &announcer, &mut signals, &options, || Ok(())).await? {
-            Ending::Complete(_) => report(&host, link, store, arguments)?,
+            Ending::Complete(_) => {
+                if let Err(error) = refuse_live(store, link) {
+                    host.stop().await;
+                    return Err(error);
+                }
+                report(&host, link, store, arguments)?;
+            }
             Ending::Signalled(code) => {
                 host.stop().await;
                 return Ok(ExitCode::from(code));
@@ -136,6 +143,19 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
     }
     serve(&host, &mut signals, arguments.json, || Ok(())).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// No block of a live page links to its entries. A peer that held only its first block would look like one that has all of it.
+fn refuse_live(store: &DiskStore, link: &Link) -> anyhow::Result<()> {
+    let first = store.get(&link.cid)?;
+    if first.is_some_and(|block| Beginning::decode(block.bytes()).is_ok()) {
+        store.unpin(&link.cid)?;
+        anyhow::bail!(
+            "cannot hold {}: it is a live page; `watchfire get --follow --store FOLDER` keeps its entries and serves them",
+            link.cid
+        );
+    }
+    Ok(())
 }
 
 fn report(

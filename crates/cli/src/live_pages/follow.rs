@@ -19,6 +19,7 @@ use watchfire_store::{
 use crate::fetching::{Ending, NO_PEER, WaitOptions, dial, wait};
 use crate::host_options::HostOptions;
 use crate::link::Link;
+use crate::live_pages::kept_head::KeptHead;
 use crate::page_clients::{Announcer, join_live_page};
 use crate::serving::emit;
 use crate::signals::Signals;
@@ -92,11 +93,18 @@ pub async fn follow(page: &Follow<'_>) -> anyhow::Result<ExitCode> {
     begin(page, &beginning)?;
     let history = History::new(link.cid.clone(), beginning);
     let mut live = LivePage::new(host, store.clone(), client, channel, history);
+    let mut kept = page.store.map(|folder| KeptHead::new(folder, &link.cid));
+    if let Some(head) = kept.as_ref().and_then(KeptHead::read) {
+        live.begin_with(&head);
+    }
     loop {
         let event = tokio::select! {
             _ = signals.next() => return Ok(ExitCode::SUCCESS),
             event = live.next() => event?,
         };
+        if let Some(kept) = &mut kept {
+            kept.follow(live.history());
+        }
         match event {
             LiveEvent::Entry(entry) => show(page, &entry, &*store)?,
             LiveEvent::Unreadable { entry, cause } => {

@@ -1,6 +1,7 @@
 //! Live pages: `share --live` publishes one, `get --follow` reads one.
 
 mod follow;
+mod kept_head;
 mod publish;
 
 pub use follow::{Follow, follow};

@@ -110,15 +110,24 @@ fn readers_have_all_from_each_other_when_the_publisher_has_gone() {
         live.write(&format!("line {number}"));
         assert_eq!(live.publisher.event("appended")["number"], number);
     }
-    let mut reader = live.follow(&[]);
-    for number in 1..=20 {
-        assert_eq!(entry(&mut reader), text_entry(number, &format!("line {number}")));
-    }
+    let held = run_in(&live.scratch, &["hold", &live.link, "--store", "held"]);
+    let refusal = text(&held.stderr);
+    assert!(held.status.code() == Some(1) && refusal.contains("it is a live page"), "{refusal}");
+    let reads_all = |reader: &mut Serving| {
+        for number in 1..=20 {
+            assert_eq!(entry(reader), text_entry(number, &format!("line {number}")));
+        }
+    };
+    let mut reader = live.follow(&["--store", "blocks"]);
+    reads_all(&mut reader);
     assert_eq!(live.publisher.interrupt(), Some(0));
     let mut late = live.follow(&[]);
-    for number in 1..=20 {
-        assert_eq!(entry(&mut late), text_entry(number, &format!("line {number}")));
-    }
+    reads_all(&mut late);
+    assert_eq!((late.interrupt(), reader.interrupt()), (Some(0), Some(0)));
+    // Nobody else has the page.
+    let mut again = live.follow(&["--store", "blocks"]);
+    reads_all(&mut again);
+    reads_all(&mut live.follow(&[]));
 }
 
 #[test]
