@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { defaultLimits, fetchLimits, parseLimits } from './index.ts'
 
 const body = {
@@ -53,6 +53,18 @@ describe('the limits of a server', () => {
     expect(await fetchLimits(missing)).toEqual(defaultLimits)
     const answered = () => Promise.resolve(Response.json(body))
     expect((await fetchLimits(answered)).pageBytesMax).toBe(1000)
+  })
+
+  it('are the defaults when the server keeps the connection and sends nothing', async () => {
+    const ended = new AbortController()
+    const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(ended.signal)
+    const silent = (_: unknown, init?: RequestInit) =>
+      new Promise<Response>((_, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal?.reason)))
+    const limits = fetchLimits(silent)
+    ended.abort(new DOMException('too late', 'TimeoutError'))
+    expect(await limits).toEqual(defaultLimits)
+    expect(timeout).toHaveBeenCalledWith(10_000)
+    timeout.mockRestore()
   })
 
   it('are not awaited after an abort', async () => {

@@ -39,10 +39,13 @@ export const defaultLimits: Limits = {
   sitesBelow: null,
 }
 
-/** Requests the server's limits. A server that cannot report them is not an error: the defaults apply. */
+/** The longest wait for the limits, without a signal of the caller. A page is opened only after it. */
+const TIMEOUT_MS = 10_000
+
+/** Requests the server's limits. A server that cannot report them, or not in time, is not an error: the defaults apply. */
 export async function fetchLimits(fetch: typeof globalThis.fetch, options: { url?: string; signal?: AbortSignal } = {}): Promise<Limits> {
   try {
-    const response = await fetch(options.url ?? '/limits', options.signal ? { signal: options.signal } : {})
+    const response = await fetch(options.url ?? '/limits', { signal: options.signal ?? AbortSignal.timeout(TIMEOUT_MS) })
     return response.ok ? parseLimits(await response.json()) : defaultLimits
   } catch {
     options.signal?.throwIfAborted()
