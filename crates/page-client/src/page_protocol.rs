@@ -1,6 +1,7 @@
 //! The page protocol of one connection, without sockets or clocks.
 
 mod direct_paths;
+mod liveness;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use crate::outgoing::{Outgoing, SentSegment};
 use crate::recent_set::RecentSet;
 use crate::segment::{SHORT_BYTES_MAX, Segment, UnsentMessage};
 
+use self::liveness::Liveness;
+
 /// Most peers of the page. At the limit, a new peer replaces the one that has been silent for
 /// longest, if that is more than [`SILENT_MIN`]. Otherwise the new peer is ignored.
 const PEERS_MAX: usize = 64;
@@ -30,7 +33,6 @@ const ASSEMBLY_BYTES_MAX: usize = 32 << 20;
 const FRAME_BYTES_MAX: usize = 64 << 10;
 /// How long the server may take to reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(20);
 /// How often an incomplete holder requests more peers.
 const MORE_PEERS_INTERVAL: Duration = Duration::from_secs(5);
 /// Messages of a peer that are remembered as read.
@@ -154,9 +156,9 @@ pub(crate) struct PageProtocol {
     banned: BTreeSet<PeerId>,
     budget: AssemblyBudget,
     pending: HashMap<u64, PendingRequest>,
-    /// The deadlines of the requests, in order. Requests with a reply stay until their deadline.
-    deadlines: VecDeque<(Instant, u64)>,
-    heartbeat_at: Instant,
+    /// When each request was sent, in order. Requests with a reply stay until they are first.
+    sent: VecDeque<(Instant, u64)>,
+    liveness: Liveness,
     more_peers_at: Instant,
     /// `None`: every message uses the relay.
     direct: Option<DirectConnections>,
@@ -183,8 +185,8 @@ impl PageProtocol {
             banned: BTreeSet::new(),
             budget: AssemblyBudget { bytes: 0, bytes_max: ASSEMBLY_BYTES_MAX },
             pending: HashMap::new(),
-            deadlines: VecDeque::new(),
-            heartbeat_at: now + HEARTBEAT_INTERVAL,
+            sent: VecDeque::new(),
+            liveness: Liveness::new(now),
             more_peers_at: now + MORE_PEERS_INTERVAL,
             direct,
             outputs: VecDeque::new(),
@@ -233,27 +235,27 @@ impl PageProtocol {
     }
 
     pub(crate) fn handle_text(&mut self, now: Instant, text: &str) {
+        self.liveness.note_heard(now);
         self.handle_frame(now, frame::read_text(text));
     }
 
     pub(crate) fn handle_binary(&mut self, now: Instant, bytes: &Bytes) {
+        self.liveness.note_heard(now);
         self.handle_frame(now, frame::read_binary(bytes));
     }
 
     pub(crate) fn handle_tick(&mut self, now: Instant) {
-        while let Some(&(at, reference)) = self.deadlines.front()
-            && (at <= now || !self.pending.contains_key(&reference))
+        while let Some(&(at, reference)) = self.sent.front()
+            && (at + REPLY_TIMEOUT <= now || !self.pending.contains_key(&reference))
         {
-            self.deadlines.pop_front();
+            self.sent.pop_front();
             if let Some(request) = self.pending.remove(&reference) {
                 self.handle_timeout(now, request);
             }
         }
-        if self.heartbeat_at <= now {
-            self.heartbeat_at = now + HEARTBEAT_INTERVAL;
-            let reference = self.reference(now, PendingRequest::Heartbeat);
-            let heartbeat = frame::text(None, reference, "phoenix", "heartbeat", &json!({}));
-            self.outputs.push_back(Output::Text(heartbeat));
+        self.probe_if_quiet(now);
+        if self.liveness.heartbeat_at <= now {
+            self.send_heartbeat(now);
         }
         if self.more_peers_at <= now {
             self.more_peers_at = now + MORE_PEERS_INTERVAL;
@@ -274,12 +276,13 @@ impl PageProtocol {
 
     /// When to call [`PageProtocol::handle_tick`].
     pub(crate) fn next_wake(&self) -> Instant {
-        let deadline = self.deadlines.front().map(|(at, _)| *at);
+        let deadline = self.sent.front().map(|(at, _)| *at + REPLY_TIMEOUT);
         let retries = self.peers.values().filter_map(|peer_state| peer_state.outgoing.next_wake());
         retries
             .chain(self.direct.as_ref().and_then(DirectConnections::next_wake))
             .chain(deadline)
-            .chain([self.heartbeat_at, self.more_peers_at])
+            .chain(self.probe_wake())
+            .chain([self.liveness.heartbeat_at, self.more_peers_at])
             .min()
             .unwrap_or_default()
     }
@@ -387,6 +390,8 @@ impl PageProtocol {
 
     fn handle_timeout(&mut self, now: Instant, request: PendingRequest) {
         match request {
+            // Large messages may delay the reply.
+            PendingRequest::Heartbeat if self.liveness.has_heard_within(now, REPLY_TIMEOUT) => {}
             PendingRequest::Join | PendingRequest::Heartbeat => {
                 self.report_broken("the server did not reply in time")
             }
@@ -484,10 +489,10 @@ impl PageProtocol {
         let reference = self.next_ref;
         self.next_ref += 1;
         self.pending.insert(reference, request);
-        self.deadlines.push_back((now + REPLY_TIMEOUT, reference));
-        // Replies arrive in any order. Deadlines of requests with a reply are removed when first.
-        while self.deadlines.front().is_some_and(|(_, first)| !self.pending.contains_key(first)) {
-            self.deadlines.pop_front();
+        self.sent.push_back((now, reference));
+        // Replies arrive in any order. Requests with a reply are removed when first.
+        while self.sent.front().is_some_and(|(_, first)| !self.pending.contains_key(first)) {
+            self.sent.pop_front();
         }
         reference
     }

@@ -1,4 +1,5 @@
 use super::direct_paths::DIRECT_HOLD;
+use super::liveness::{HEARTBEAT_INTERVAL, PROBE_TIMEOUT, QUIET_MAX};
 use super::*;
 use crate::direct::DirectLimit;
 use std::net::SocketAddr;
@@ -237,6 +238,38 @@ fn the_client_announces_its_blocks_and_sends_heartbeats() {
     fixture.advance(REPLY_TIMEOUT);
     let reason = "the server did not reply in time";
     assert_eq!(fixture.outputs(), [Output::Broken { reason }]);
+}
+
+#[test]
+fn a_silent_server_is_asked_and_then_the_connection_is_replaced() {
+    let mut fixture = Fixture::joined();
+    fixture.protocol.set_have(fixture.now, Have::All);
+    fixture.outputs();
+    assert_eq!(fixture.protocol.next_wake(), fixture.now + QUIET_MAX);
+    fixture.advance(QUIET_MAX);
+    let heartbeat = r#"[null,"3","phoenix","heartbeat",{}]"#.to_owned();
+    assert_eq!(fixture.outputs(), [Output::Text(heartbeat)]);
+    fixture.advance(PROBE_TIMEOUT);
+    let reason = "the server did not reply in time";
+    assert_eq!(fixture.outputs(), [Output::Broken { reason }]);
+}
+
+#[test]
+fn a_server_that_sends_anything_is_not_silent() {
+    let mut fixture = Fixture::joined();
+    fixture.protocol.set_have(fixture.now, Have::All);
+    fixture.outputs();
+    fixture.advance(HEARTBEAT_INTERVAL - REPLY_TIMEOUT - Duration::from_secs(1));
+    fixture.outputs();
+    // Parts of messages delay the replies to both heartbeats.
+    for _ in 0..12 {
+        fixture.relay(ALICE, &segment(0, 4, b"ab"));
+        assert_eq!(fixture.outputs(), [Output::Receiving { peer: ALICE }]);
+        fixture.advance(Duration::from_secs(2));
+        let outputs = fixture.outputs();
+        let is_broken = |output: &Output| matches!(output, Output::Broken { .. });
+        assert!(!outputs.iter().any(is_broken), "{outputs:?}");
+    }
 }
 
 #[test]
