@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { crc32, deflateSync } from 'node:zlib'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { skipWithout } from '../lib/engines/index.mjs'
+import { engineOfTests, skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { newVisitor, cidOf, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 
@@ -108,7 +108,7 @@ test('a picture can be dropped or pasted, and can be an SVG', async (t) => {
   await dropOrPaste(a, 'drop', { name: 'drawn.svg', type: 'image/svg+xml', base64: btoa(svg) })
   await a.waitForText('drawn is a sprite now.')
   assert.deepEqual(await coloursOf(a, 'drawn'), FLAG)
-  assert.equal(await a.tab.evaluate(() => window.pwned), undefined)
+  assert.equal(await a.tab.evaluate(() => 'pwned' in window), false)
   await dropOrPaste(a, 'paste', { name: 'image.png', type: 'image/png', base64: flag().toString('base64') })
   await a.waitForText('image is a sprite now.')
   assert.deepEqual(await coloursOf(a, 'image'), FLAG)
@@ -123,7 +123,9 @@ test('a large picture is scaled down before it is sent', async (t) => {
   const sizes = await sprite(a, 'noise')
     .locator('img')
     .evaluate((img) => [img.naturalWidth, img.naturalHeight])
-  assert.deepEqual(sizes, [171, 256])
+  // A browser that cannot encode WebP, such as WebKitGTK, needs half the size for the same bytes.
+  const hasWebp = await a.tab.evaluate(() => document.createElement('canvas').toDataURL('image/webp').startsWith('data:image/webp'))
+  assert.deepEqual(sizes, hasWebp ? [171, 256] : [85, 128])
   a.assertNoPageErrors()
 })
 
@@ -257,6 +259,8 @@ function dropOrPaste(person, how, file) {
         how === 'paste'
           ? new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true })
           : new DragEvent('drop', { dataTransfer: transfer, clientX: 300, clientY: 300, bubbles: true, cancelable: true })
+      // Firefox makes an empty clipboard of the given one.
+      if (how === 'paste') Object.defineProperty(event, 'clipboardData', { value: transfer })
       document.querySelector('.stage').dispatchEvent(event)
       if (!event.defaultPrevented) throw new Error('the browser would have shown the file')
     },
@@ -376,6 +380,7 @@ async function neighbour(person, edge) {
 async function flick({ tab }, name) {
   const box = await sprite({ tab }, name).boundingBox()
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
+  if ('devtools' in engineOfTests.lacks) return drag(tab, x, y)
   const input = await tab.context().newCDPSession(tab)
   // The events have times of their own, so a busy machine makes the throw late, but not slow.
   const began = Date.now() / 1000 - 0.2
@@ -394,4 +399,11 @@ async function flick({ tab }, name) {
   for (let step = 1; step <= 6; step++) await send('mouseMoved', step, 1)
   await send('mouseReleased', 6, 0)
   await input.detach()
+}
+
+async function drag(tab, x, y) {
+  await tab.mouse.move(x, y)
+  await tab.mouse.down()
+  await tab.mouse.move(x + 360, y, { steps: 6 })
+  await tab.mouse.up()
 }

@@ -150,6 +150,8 @@ function wantedText(words, exact = false) {
 /** A tab. */
 export class WebDriverPage extends Finder {
   keyboard
+  mouse
+  #mouseAt = [0, 0]
   #context
   #session
   #handle
@@ -161,6 +163,11 @@ export class WebDriverPage extends Finder {
     this.#session = session
     this.#handle = handle
     this.keyboard = { press: (key) => this.#press(key), type: (words) => this.#type(words) }
+    this.mouse = {
+      move: (x, y, { steps = 1 } = {}) => this.#moveMouse(x, y, steps),
+      down: () => this.#point([{ type: 'pointerDown', button: 0 }]),
+      up: () => this.#point([{ type: 'pointerUp', button: 0 }]),
+    }
   }
 
   context() {
@@ -256,6 +263,22 @@ export class WebDriverPage extends Finder {
         { type: 'keyUp', value },
       ]),
     )
+  }
+
+  async #moveMouse(x, y, steps) {
+    const [fromX, fromY] = this.#mouseAt
+    const moves = Array.from({ length: steps }, (_, index) => {
+      const part = (index + 1) / steps
+      const at = { x: Math.round(fromX + (x - fromX) * part), y: Math.round(fromY + (y - fromY) * part) }
+      return { type: 'pointerMove', duration: 0, origin: 'viewport', ...at }
+    })
+    await this.#point(moves)
+    this.#mouseAt = [x, y]
+  }
+
+  #point(actions) {
+    const pointer = { type: 'pointer', id: 'mouse', parameters: { pointerType: 'mouse' }, actions }
+    return this.inFrame([], (session) => session.post('/actions', { actions: [pointer] }))
   }
 
   #act(actions) {
@@ -376,6 +399,13 @@ class WebDriverLocator extends Finder {
   async press(key) {
     await this.focus()
     await this.#page.keyboard.press(key)
+  }
+
+  boundingBox() {
+    return this.evaluate((it) => {
+      const { x, y, width, height } = it.getBoundingClientRect()
+      return { x, y, width, height }
+    })
   }
 
   /** Chooses files: paths, or `{ name, buffer }`. */
