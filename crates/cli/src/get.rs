@@ -351,7 +351,9 @@ async fn get(
         is_quiet: arguments.quiet || (matches!(output, Output::Stdout) && is_terminal()),
     };
     let clients = match &link.server {
-        Some(site) => vec![Arc::new(join_page(&host, site, &link.cid, Have::None)?)],
+        Some(site) => {
+            vec![Arc::new(join_page(&host, arguments.host.direct(), site, &link.cid, Have::None)?)]
+        }
         None => Vec::new(),
     };
     let announcer = Announcer::of(clients);

@@ -108,7 +108,10 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
     // Kept until the end: dropping a client leaves its page.
     let mut clients: Vec<Arc<PageClient>> = Vec::new();
     for link in &arguments.links {
-        let client = link.server.as_ref().map(|site| join_page(&host, site, &link.cid, Have::None));
+        let client = link
+            .server
+            .as_ref()
+            .map(|site| join_page(&host, arguments.host.direct(), site, &link.cid, Have::None));
         let client = client.transpose()?.map(Arc::new);
         clients.extend(client.clone());
         let announcer = Announcer::of(client.into_iter().collect());

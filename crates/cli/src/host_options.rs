@@ -1,8 +1,15 @@
 //! The command-line options of the libp2p host: peers, addresses and content routing.
 
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use watchfire_p2p::{Dht, HostSettings, Multiaddr, read_swarm_key};
+use watchfire_page_client::DirectOptions;
+
+use crate::page_clients::direct_options;
+
+/// The longest name of DNS, with room for a port in a signal.
+const HOST_NAME_BYTES_MAX: usize = 240;
 
 /// The peers to connect to, and the addresses to listen on.
 #[derive(clap::Args)]
@@ -23,6 +30,31 @@ pub struct HostOptions {
     /// ID.
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
+    /// Tell browsers that they reach this machine at this host name or address and UDP port, such as
+    /// 192.0.2.1:4433. Forward the same port of your router to this machine.
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_dial_address)]
+    dial_address: Option<(String, u16)>,
+}
+
+fn parse_dial_address(text: &str) -> Result<(String, u16), String> {
+    let parsed = text.rsplit_once(':').and_then(|(host, port)| {
+        let port = port.parse().ok().filter(|port| *port != 0)?;
+        let ipv6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_valid = match ipv6 {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => is_host_name(host),
+        };
+        is_valid.then(|| (host.to_owned(), port))
+    });
+    parsed.ok_or_else(|| "give a host name or an address, and a port: 192.0.2.1:4433".to_owned())
+}
+
+/// Whether a text is a host name or an IPv4 address.
+fn is_host_name(host: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    host.len() <= HOST_NAME_BYTES_MAX && host.split('.').all(is_part)
 }
 
 impl HostOptions {
@@ -53,8 +85,42 @@ impl HostOptions {
         !self.peer.is_empty() || !peers.is_empty()
     }
 
+    /// The direct connections to browsers.
+    pub fn direct(&self) -> DirectOptions {
+        direct_options(self.dial_address.clone())
+    }
+
     /// Whether roots are announced to content routing.
     pub fn uses_dht(&self) -> bool {
         self.dht
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_for_browsers_is_a_host_and_a_port() {
+        for (text, host) in [
+            ("192.0.2.1:4433", "192.0.2.1"),
+            ("[2001:db8::1]:4433", "[2001:db8::1]"),
+            ("a-b.example:4433", "a-b.example"),
+        ] {
+            assert_eq!(parse_dial_address(text), Ok((host.to_owned(), 4433)), "{text}");
+        }
+        for text in [
+            "",
+            "192.0.2.1",
+            "192.0.2.1:0",
+            "192.0.2.1:70000",
+            "::1:4433",
+            "a/b:1",
+            "a@b:1",
+            ":1",
+            "a..b:1",
+        ] {
+            assert!(parse_dial_address(text).is_err(), "{text}");
+        }
     }
 }

@@ -12,8 +12,8 @@ use watchfire_content::Cid;
 use watchfire_content::encryption::Key;
 use watchfire_p2p::Host;
 use watchfire_page_client::{
-    ConnectionState, DirectLimit, Have, LiveHeads, PageClient, PageClientOptions, PageStatus,
-    ServerUrl, page_cid,
+    ConnectionState, DirectLimit, DirectOptions, Have, LiveHeads, PageClient, PageClientOptions,
+    PageStatus, ServerUrl, WebTransportListener, page_cid,
 };
 use watchfire_traces::{Kind, Span, current};
 
@@ -24,24 +24,32 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Most direct connections to browsers, over all pages of this process.
 const DIRECT_MAX: usize = 64;
 
-fn direct_limit() -> DirectLimit {
-    static LIMIT: OnceLock<DirectLimit> = OnceLock::new();
-    LIMIT.get_or_init(|| DirectLimit::new(DIRECT_MAX)).clone()
+/// The direct connections to browsers, which can dial this process at its own addresses and at
+/// `outside`. All pages share them.
+pub fn direct_options(outside: Option<(String, u16)>) -> DirectOptions {
+    static OPTIONS: OnceLock<DirectOptions> = OnceLock::new();
+    let options = OPTIONS.get_or_init(|| DirectOptions {
+        limit: DirectLimit::new(DIRECT_MAX),
+        web_transport: Some(Arc::new(WebTransportListener::new(outside))),
+    });
+    options.clone()
 }
 
 /// Join the page of a root on a server. A server that cannot be reached is reported on stderr.
 pub fn join_page(
     host: &Host,
+    direct: DirectOptions,
     site: &ServerUrl,
     root: &Cid,
     have: Have,
 ) -> anyhow::Result<PageClient> {
-    join_live_page(host, site, root, have, None)
+    join_live_page(host, direct, site, root, have, None)
 }
 
 /// Join a page whose peers also exchange heads, if it is live.
 pub fn join_live_page(
     host: &Host,
+    direct: DirectOptions,
     site: &ServerUrl,
     root: &Cid,
     have: Have,
@@ -60,7 +68,7 @@ pub fn join_live_page(
         request_filter: None,
         join_params,
         live,
-        direct: Some(direct_limit()),
+        direct: Some(direct),
     };
     let client = PageClient::start(host, plan);
     tokio::spawn(report_failures(client.status(), site.to_string()));

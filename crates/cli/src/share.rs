@@ -182,7 +182,7 @@ async fn serve_all(
     let mut clients: Vec<PageClient> = Vec::new();
     if let Some(site) = &arguments.to {
         for root in roots {
-            clients.push(join_page(&host, site, &root.cid, Have::All)?);
+            clients.push(join_page(&host, arguments.host.direct(), site, &root.cid, Have::All)?);
         }
         joined(&clients, site).await?;
     }

@@ -8,7 +8,10 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use watchfire_page_client::{DirectLimit, Have, PageClient, PageClientOptions, ServerUrl};
+//! use watchfire_page_client::{
+//!     DirectLimit, DirectOptions, Have, PageClient, PageClientOptions, ServerUrl,
+//!     WebTransportListener,
+//! };
 //! use watchfire_store::{LockedMemoryStore, Stores};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +26,10 @@
 //!     request_filter: None,
 //!     join_params: serde_json::Value::Null,
 //!     live: None,
-//!     direct: Some(DirectLimit::new(64)),
+//!     direct: Some(DirectOptions {
+//!         limit: DirectLimit::new(64),
+//!         web_transport: Some(Arc::new(WebTransportListener::new(None))),
+//!     }),
 //! };
 //! let client = PageClient::start(&host, options);
 //! host.fetch(page).await?.finished().await?;
@@ -32,8 +38,9 @@
 //! # }
 //! ```
 //!
-//! With [`PageClientOptions::direct`], messages to a browser use a WebRTC data channel once much is
-//! exchanged with it. The relay carries the others, and those of a connection that breaks.
+//! With [`PageClientOptions::direct`], messages to a browser use WebTransport or a WebRTC data
+//! channel once much is exchanged with it. The relay carries the others, and those of a connection
+//! that breaks.
 //!
 //! Absent on purpose: direct connections between two page clients. They are libp2p peers too.
 
@@ -50,7 +57,7 @@ mod recent_set;
 mod segment;
 mod server_url;
 
-pub use direct::DirectLimit;
+pub use direct::{DirectLimit, DirectOptions, WebTransportListener};
 pub use heads::{HeadMessage, LiveHeads, ReceivedHead};
 pub use live_page::{LiveChannel, LiveEnd, LiveEvent, LivePage, LivePageError};
 pub use messages::{Counts, Have};

@@ -22,7 +22,7 @@ use watchfire_content::Cid;
 use watchfire_p2p::{ExternalPeer, ExternalTransport, Host, RequestFilter, TransportCommand};
 use watchfire_types::{Instant as CoreInstant, PeerId};
 
-use crate::direct::{DirectConnections, DirectLimit, DirectSockets};
+use crate::direct::{DirectConnections, DirectOptions, DirectSockets, StreamLinks};
 use crate::heads::{self, HeadExchange, LiveHeads};
 use crate::messages::{Counts, Have, StunServer};
 use crate::page_protocol::{Output, PageProtocol};
@@ -54,8 +54,8 @@ pub struct PageClientOptions {
     pub join_params: Value,
     /// The heads that the peers of a live page exchange.
     pub live: Option<LiveHeads>,
-    /// Bounds the direct connections to browsers. `None`: every message uses the relay.
-    pub direct: Option<DirectLimit>,
+    /// The direct connections to browsers. `None`: every message uses the relay.
+    pub direct: Option<DirectOptions>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +102,7 @@ impl PageClient {
         let (have, local_have) = watch::channel(options.have);
         let (bans, banned) = mpsc::channel(BANS_MAX);
         let (status_sender, status) = watch::channel(PageStatus::new(ConnectionState::Connecting));
+        let listener = options.direct.as_ref().and_then(|direct| direct.web_transport.clone());
         let driver = Driver {
             connector: options.connector,
             page: page_cid(&options.page).to_string(),
@@ -109,6 +110,7 @@ impl PageClient {
             join_params: options.join_params,
             direct: options.direct,
             sockets: Arc::new(DirectSockets::default()),
+            streams: StreamLinks::new(listener),
             local_have,
             banned,
             live: options.live,
@@ -154,8 +156,9 @@ struct Driver {
     page: String,
     request_filter: Option<RequestFilter>,
     join_params: Value,
-    direct: Option<DirectLimit>,
+    direct: Option<DirectOptions>,
     sockets: Arc<DirectSockets>,
+    streams: StreamLinks,
     local_have: watch::Receiver<Have>,
     banned: mpsc::Receiver<PeerId>,
     live: Option<LiveHeads>,
@@ -251,6 +254,9 @@ impl Driver {
                     let now = self.now();
                     datagrams.iter().for_each(|datagram| protocol.handle_datagram(now, datagram));
                 }
+                (secret, event) = self.streams.receive() => {
+                    protocol.handle_stream_event(self.now(), secret, event);
+                }
                 command = self.transport.next() => self.handle_command(&mut protocol, command),
                 changed = self.local_have.changed() => {
                     if changed.is_err() {
@@ -270,10 +276,11 @@ impl Driver {
     }
 
     fn direct(&self) -> Option<DirectConnections> {
-        let limit = self.direct.clone()?;
+        let limit = self.direct.as_ref()?.limit.clone();
         let sockets = Arc::clone(&self.sockets);
         let local_addresses = Box::new(move || sockets.addresses());
-        Some(DirectConnections::new(self.started_at.into_std(), limit, local_addresses))
+        let direct = DirectConnections::new(self.started_at.into_std(), limit, local_addresses);
+        Some(direct.with_streams(Box::new(self.streams.offers())))
     }
 
     async fn connect(&self) -> Result<Socket, End> {
@@ -363,6 +370,8 @@ impl Driver {
                     self.status.send_modify(|status| status.last_drop = Some(reason));
                 }
                 Output::Datagram(datagram) => self.sockets.send(&datagram).await,
+                Output::StreamFrame { secret, frame } => self.streams.write(secret, frame),
+                Output::CloseStream { secret } => self.streams.close(secret),
                 Output::Broken { reason } => return Err(End::Lost(reason.to_owned())),
             }
         }
@@ -469,6 +478,7 @@ impl Driver {
 
     /// Disconnects all peers of the connection from the host.
     async fn disconnect_peers(&mut self) -> Result<(), watchfire_p2p::Stopped> {
+        self.streams.close_all();
         self.peers.clear();
         for (_, external) in self.external_peers.drain() {
             self.transport.disconnect(external).await?;

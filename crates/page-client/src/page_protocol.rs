@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use watchfire_types::{Instant, PeerId};
 
 use crate::assembler::{Assembled, Assembler, AssemblyBudget};
-use crate::direct::{Datagram, DirectConnections};
+use crate::direct::{Datagram, DirectConnections, Secret};
 use crate::frame::{self, FrameContent, Payload, ServerFrame};
 use crate::messages::{self, Counts, Have, PeerInfo, StunServer};
 use crate::outgoing::{Outgoing, SentSegment};
@@ -84,6 +84,15 @@ pub(crate) enum Output {
     },
     /// Send a datagram of a direct connection.
     Datagram(Datagram),
+    /// Write a frame to a stream to a browser.
+    StreamFrame {
+        secret: Secret,
+        frame: Vec<u8>,
+    },
+    /// Close a stream to a browser, or withdraw its offer.
+    CloseStream {
+        secret: Secret,
+    },
     /// The connection must be closed.
     Broken {
         reason: &'static str,

@@ -1,6 +1,8 @@
 // A browser with a page of Watchfire, as a program of the lab: `seed` shares files on it, `fetch` opens their links. With
 // `fetch network`, a visit lasts until the page shows its path, and with `fetch path` until it is whole. Both have figures about the path.
+// With `fetch webrtc`, the browser has no WebTransport.
 
+import { removeWebTransport } from '../../../tests/interop/lib/chromium.mjs'
 import { contentBytes, emit, emitUntilDone, files, openTab, play, serverAddress, untilItMayFetch, wanted } from './lab.mjs'
 import { watchPath } from './watch-path.mjs'
 import { watchTab } from './watch.mjs'
@@ -33,6 +35,7 @@ async function fetch() {
   // The app is cached, as for a visitor who has been here before.
   const { context, tab, nextDone, close } = await open()
   if (asksForPath) await context.addInitScript(watchPath, { contentBytesMin: CONTENT_BYTES_MIN })
+  if (process.argv[3] === 'webrtc') await context.addInitScript(removeWebTransport)
   await untilItMayFetch()
   const tabs = []
   for (const [bytes, link] of wanted) {

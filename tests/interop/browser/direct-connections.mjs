@@ -1,19 +1,21 @@
 // Visitors whose browsers can connect directly, and the statistics of their connections.
 
+import { removeWebTransport } from '../lib/chromium.mjs'
 import { engineOfTests } from '../lib/engines/index.mjs'
 import { PageDriver } from './page-driver.mjs'
 
 /**
  * Opens a browser that may make direct connections. With `isOff`, the browser has WebRTC but may not
  * use it. With `beside`, the new profile runs in the same process as that visitor. Every connection of
- * the tabs is recorded.
+ * the tabs is recorded. The browser has WebTransport only with `webTransport`.
  */
-export async function newDirectVisitor(t, server, { isOff = false, beside = null, engine = engineOfTests } = {}) {
+export async function newDirectVisitor(t, server, { isOff = false, webTransport = false, beside = null, engine = engineOfTests } = {}) {
   const direct = !isOff
   const browser = beside?.tab.context().browser() ?? (await engine.launch({ direct }))
   if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
   if (engine.canConnectDirectly) await recordConnections(context)
+  await context.addInitScript(webTransport ? recordSessions : removeWebTransport)
   return PageDriver.inContext(server, context, { engine, direct })
 }
 
@@ -29,6 +31,48 @@ export function recordConnections(context) {
       }
     }
   })
+}
+
+/** Records every WebTransport session of a tab that opened, and the bytes that arrive in it. */
+function recordSessions() {
+  const Browser = window.WebTransport
+  window.sessions = []
+  // Empty documents and sealed frames are no secure contexts.
+  if (Browser === undefined) return
+  window.WebTransport = class extends Browser {
+    constructor(url, options) {
+      super(url, options)
+      const session = { isOpen: false, received: 0 }
+      this.ready.then(
+        () => {
+          session.isOpen = true
+          window.sessions.push(session)
+        },
+        () => {},
+      )
+      this.closed.catch(() => {}).then(() => (session.isOpen = false))
+      const reader = super.incomingBidirectionalStreams.getReader()
+      const streams = new ReadableStream({
+        async pull(controller) {
+          const { value } = await reader.read()
+          if (value === undefined) return controller.close()
+          const count = new TransformStream({
+            transform(bytes, counted) {
+              session.received += bytes.length
+              counted.enqueue(bytes)
+            },
+          })
+          controller.enqueue({ readable: value.readable.pipeThrough(count), writable: value.writable })
+        },
+      })
+      Object.defineProperty(this, 'incomingBidirectionalStreams', { get: () => streams })
+    }
+  }
+}
+
+/** The WebTransport sessions that opened in a tab. */
+export function sessionsOf(person) {
+  return person.tab.evaluate(() => window.sessions)
 }
 
 /** The state and the STUN servers of each connection that a tab made. */

@@ -1,4 +1,5 @@
-// A page whose only holder is a terminal: `watchfire share` calls the browser, and the content bypasses the server.
+// A page whose only holder is a terminal: the browser dials `watchfire share`, or is called by it, and the content bypasses the
+// server.
 
 import assert from 'node:assert/strict'
 import path from 'node:path'
@@ -7,9 +8,9 @@ import { test } from 'node:test'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
-import { film } from './films.mjs'
+import { film, openPanel, panelOf } from './films.mjs'
 import { addressOf, newVisitor, startServer } from './page-driver.mjs'
-import { areConnected, candidatePairOf, connectionsOf, newDirectVisitor } from './direct-connections.mjs'
+import { areConnected, candidatePairOf, connectionsOf, newDirectVisitor, sessionsOf } from './direct-connections.mjs'
 import { joinPage } from './raw-peer.mjs'
 
 const MIB = 1 << 20
@@ -30,7 +31,30 @@ async function shareFilm(t, server, bytes) {
   return { share, page, cid }
 }
 
-test('the content of a page in a terminal goes to the browser directly', async (t) => {
+test('a browser dials a terminal over WebTransport, and gets the content of its page directly', async (t) => {
+  const server = await startServer(t, { settings: NARROW })
+  const { page, share } = await shareFilm(t, server, 8 * MIB)
+  const visitor = await newDirectVisitor(t, server, { webTransport: true })
+  const started = Date.now()
+  await visitor.goTo(page)
+  await visitor.waitUntilComplete(TRANSFER_MS)
+  const [session, ...others] = await sessionsOf(visitor)
+  const bytes = await relayed(server)
+  t.diagnostic(`8 MiB in ${Date.now() - started} ms: ${session.received} bytes over WebTransport, ${bytes} by relay`)
+  assert.deepEqual([session.isOpen, others], [true, []])
+  assert(session.received > 4 * MIB, `only ${session.received} bytes came over WebTransport`)
+  assert(bytes < 4 * MIB, `${bytes} bytes were relayed`)
+  assert(!(await areConnected(visitor)), 'there is a WebRTC connection as well')
+  await openPanel(visitor)
+  await panelOf(visitor).getByText('direct', { exact: true }).waitFor()
+  visitor.assertNoPageErrors()
+
+  // The terminal goes away, and the tab notices.
+  await share.interrupt()
+  await waitUntil(async () => !(await sessionsOf(visitor))[0].isOpen, 'the session is still open', WAIT_MS)
+})
+
+test('the content of a page in a terminal goes to a browser without WebTransport directly', async (t) => {
   const server = await startServer(t, { settings: NARROW })
   const { page } = await shareFilm(t, server, 8 * MIB)
   const visitor = await newDirectVisitor(t, server)

@@ -45,6 +45,11 @@ function withFlags(flags) {
   return [...FLAGS, ...flags.filter((flag) => !flag.startsWith(list)), list + [...OFF, ...off].join(',')]
 }
 
+/** Runs in each document of a browser without direct connections, which has no preference that disables WebTransport. */
+export function removeWebTransport() {
+  delete globalThis.WebTransport
+}
+
 /** Flags for a browser whose WebRTC cannot connect, as behind the strictest firewall. */
 export const BY_RELAY_ONLY = [
   '--webrtc-ip-handling-policy=disable_non_proxied_udp',

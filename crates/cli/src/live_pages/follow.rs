@@ -66,7 +66,8 @@ pub async fn follow(page: &Follow<'_>) -> anyhow::Result<ExitCode> {
     let host = Arc::new(Host::start(settings, Stores::default(), store.clone()).await?);
     dial(&host, &peers);
     let (channel, heads) = LiveChannel::new();
-    let client = join_live_page(&host, site, &link.cid, Have::None, Some(heads))?;
+    let client =
+        join_live_page(&host, page.host.direct(), site, &link.cid, Have::None, Some(heads))?;
 
     let fetch = host.fetch_block(link.cid.clone()).await?;
     let options = WaitOptions {

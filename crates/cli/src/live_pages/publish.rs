@@ -57,7 +57,8 @@ pub async fn publish(page: &Publish<'_>) -> anyhow::Result<()> {
     let stores = Stores::new(vec![files.clone()]);
     let host = Arc::new(Host::start(settings, stores, store.clone()).await?);
     let (channel, heads) = LiveChannel::new();
-    let client = join_live_page(&host, page.site, &cid, Have::All, Some(heads))?;
+    let client =
+        join_live_page(&host, page.host.direct(), page.site, &cid, Have::All, Some(heads))?;
     let clients = [client];
     joined(&clients, page.site).await?;
     let [client] = clients;

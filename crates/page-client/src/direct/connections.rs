@@ -1,5 +1,7 @@
 //! The direct connections of one page: calls peers, and answers their calls.
 
+mod streams;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as StdInstant};
@@ -10,8 +12,10 @@ use super::call::{Call, Misbehaviour, parse_datagram};
 use super::public_addresses::PublicAddresses;
 use super::signal::{HangUpReason, Signal};
 use super::sockets::DirectLimit;
+use super::stream_call::StreamCall;
 use super::{Datagram, Output};
 use crate::segment::UnsentMessage;
+use streams::OfferStream;
 
 /// After this many failed calls in a row, a peer is not called any more.
 const FAILURES_MAX: u32 = 3;
@@ -51,6 +55,9 @@ pub(crate) struct DirectConnections {
     me: PeerId,
     next_call: u32,
     calls: BTreeMap<PeerId, Call>,
+    offer_stream: OfferStream,
+    /// Streams that are open, or that a peer may open. A peer with an open stream has no call.
+    streams: BTreeMap<PeerId, StreamCall>,
     histories: BTreeMap<PeerId, CallHistory>,
     outputs: VecDeque<Output>,
 }
@@ -75,6 +82,8 @@ impl DirectConnections {
             me: PeerId(0),
             next_call: 0,
             calls: BTreeMap::new(),
+            offer_stream: Box::new(|| None),
+            streams: BTreeMap::new(),
             histories: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
@@ -95,18 +104,28 @@ impl DirectConnections {
     }
 
     pub(crate) fn is_up(&self, peer: PeerId) -> bool {
-        self.calls.get(&peer).is_some_and(Call::is_up)
+        self.streams.get(&peer).is_some_and(StreamCall::is_open)
+            || self.calls.get(&peer).is_some_and(Call::is_up)
     }
 
-    /// Calls a peer, unless a call is in progress or not allowed now. Returns whether a call has
-    /// begun.
+    /// Invites a peer to dial, or calls it, unless that is in progress or not allowed now. Returns
+    /// whether a connection may be up soon.
     pub(crate) fn call(&mut self, now: Instant, peer: PeerId) -> bool {
         let history = self.histories.entry(peer).or_default();
         let is_allowed = history.failures < FAILURES_MAX && history.callable_at <= now;
-        if self.calls.contains_key(&peer) || !is_allowed {
+        let is_busy = self.calls.contains_key(&peer) || self.streams.contains_key(&peer);
+        if is_busy || !is_allowed {
             return false;
         }
         history.callable_at = now + CALL_PAUSE;
+        self.invite(now, peer) || self.begin_call(now, peer)
+    }
+
+    /// Calls a peer over WebRTC, if it has not called. Returns whether a call is in progress.
+    fn begin_call(&mut self, now: Instant, peer: PeerId) -> bool {
+        if self.calls.contains_key(&peer) {
+            return true;
+        }
         self.next_call = self.next_call.wrapping_add(1);
         let Some(mut call) = self.begin(now, peer, self.next_call) else {
             self.histories.entry(peer).or_default().callable_at = now + BUSY_PAUSE;
@@ -139,6 +158,9 @@ impl DirectConnections {
 
     /// The server did not forward a signal of this call.
     pub(crate) fn handle_lost_signal(&mut self, now: Instant, peer: PeerId, number: u32) {
+        if self.handle_declined(now, peer, number) {
+            return;
+        }
         if let Some(call) = self.calls.get_mut(&peer)
             && call.number == number
         {
@@ -161,7 +183,9 @@ impl DirectConnections {
 
     /// Sends a message. The caller has checked [`DirectConnections::is_up`].
     pub(crate) fn send(&mut self, now: Instant, peer: PeerId, message: UnsentMessage) {
-        if let Some(call) = self.calls.get_mut(&peer) {
+        if let Some(stream) = self.streams.get_mut(&peer).filter(|stream| stream.is_open()) {
+            stream.send(now, message, &mut self.outputs);
+        } else if let Some(call) = self.calls.get_mut(&peer) {
             call.send(now, message);
             self.drive(now, peer);
         }
@@ -169,7 +193,9 @@ impl DirectConnections {
 
     /// Tells a peer that its message was read.
     pub(crate) fn acknowledge(&mut self, now: Instant, peer: PeerId, message: u32) {
-        if let Some(call) = self.calls.get_mut(&peer) {
+        if let Some(stream) = self.streams.get_mut(&peer).filter(|stream| stream.is_open()) {
+            stream.acknowledge(message, &mut self.outputs);
+        } else if let Some(call) = self.calls.get_mut(&peer) {
             call.acknowledge(message);
             self.drive(now, peer);
         }
@@ -177,6 +203,7 @@ impl DirectConnections {
 
     /// The peer has left or was banned.
     pub(crate) fn forget(&mut self, now: Instant, peer: PeerId) {
+        self.close_stream(peer);
         if let Some(call) = self.calls.get_mut(&peer) {
             call.end(HangUpReason::Over);
             self.drive_silently(now, peer);
@@ -185,6 +212,7 @@ impl DirectConnections {
     }
 
     pub(crate) fn handle_tick(&mut self, now: Instant) {
+        self.tick_streams(now);
         let std_now = self.std_of(now);
         let is_due = |call: &Call| call.next_wake() <= now || call.rtc_wake() <= std_now;
         let due = self.calls.iter().filter(|(_, call)| is_due(call));
@@ -203,7 +231,8 @@ impl DirectConnections {
             let rtc_wake = call.rtc_wake().saturating_duration_since(self.started_at);
             call.next_wake().min(Instant::ZERO + rtc_wake.min(FAR))
         };
-        self.calls.values().map(of).min()
+        let streams = self.streams.values().map(StreamCall::next_wake);
+        self.calls.values().map(of).chain(streams).min()
     }
 
     /// Returns whether the signal is an offer that was handled before.
@@ -241,6 +270,11 @@ impl DirectConnections {
         peer: PeerId,
         signal: Signal,
     ) -> Result<(), Misbehaviour> {
+        if let Signal::HangUp { call, .. } = signal
+            && self.handle_declined(now, peer, call)
+        {
+            return Ok(());
+        }
         let current = self.calls.get_mut(&peer).filter(|call| call.number == signal.call());
         match (signal, current) {
             (Signal::Offer { sdp, .. }, Some(call)) if !call.is_offering() => {
@@ -258,6 +292,8 @@ impl DirectConnections {
                 self.note_end(now, peer, reason, was_up);
                 self.drive_silently(now, peer);
             }
+            // A terminal dials nobody.
+            (Signal::WebTransport { .. }, _) => {}
             // These belong to a call that has ended.
             (Signal::Answer { .. } | Signal::Candidates { .. } | Signal::HangUp { .. }, None) => {}
         }
@@ -272,6 +308,10 @@ impl DirectConnections {
         number: u32,
         sdp: &str,
     ) -> Result<(), Misbehaviour> {
+        if self.streams.get(&peer).is_some_and(StreamCall::is_open) {
+            self.push_signal(peer, &Signal::HangUp { call: number, reason: HangUpReason::Over });
+            return Ok(());
+        }
         if let Some(current) = self.calls.get_mut(&peer) {
             if current.is_offering() && self.me > peer {
                 return Ok(());
@@ -364,6 +404,7 @@ impl DirectConnections {
 
     fn report_misbehaviour(&mut self, now: Instant, peer: PeerId, misbehaviour: &Misbehaviour) {
         let Misbehaviour(reason) = *misbehaviour;
+        self.close_stream(peer);
         if let Some(call) = self.calls.get_mut(&peer) {
             call.end(HangUpReason::Failed);
             self.drive_silently(now, peer);

@@ -1,7 +1,11 @@
-//! Direct connections to the browsers of a page, over WebRTC data channels.
+//! Direct connections to the browsers of a page, over WebRTC data channels and WebTransport.
 //!
-//! The protocol is the same as between two browsers. A browser never calls a terminal first, so
-//! the terminal calls. Nothing here opens sockets or reads clocks.
+//! WebRTC is the same protocol as between two browsers. A browser never calls a terminal first, so
+//! the terminal calls. Before, it invites the browser to dial over WebTransport, which costs the
+//! browser a sixth of the CPU time, and opens only if the terminal has a reachable address. The
+//! first of the two that opens is used.
+//!
+//! Only `sockets.rs` and `web_transport/` open sockets and read clocks.
 
 mod call;
 mod connections;
@@ -10,6 +14,8 @@ mod public_addresses;
 mod send_window;
 mod signal;
 mod sockets;
+mod stream_call;
+mod web_transport;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -20,6 +26,17 @@ use watchfire_types::PeerId;
 pub(crate) use connections::DirectConnections;
 pub use sockets::DirectLimit;
 pub(crate) use sockets::DirectSockets;
+pub use web_transport::WebTransportListener;
+pub(crate) use web_transport::{Secret, StreamEvent, StreamLinks};
+
+/// The direct connections that a client may have.
+#[derive(Clone, Debug)]
+pub struct DirectOptions {
+    /// Bounds the connections of all clients that share it.
+    pub limit: DirectLimit,
+    /// The listener that browsers may dial. `None`: they are called over WebRTC only.
+    pub web_transport: Option<Arc<WebTransportListener>>,
+}
 
 use crate::segment::{Segment, UnsentMessage};
 
@@ -47,6 +64,15 @@ pub(crate) enum Output {
         bytes: Vec<u8>,
     },
     Datagram(Datagram),
+    /// Write a frame to a stream.
+    StreamFrame {
+        secret: Secret,
+        frame: Vec<u8>,
+    },
+    /// Close a stream, or withdraw its offer.
+    CloseStream {
+        secret: Secret,
+    },
     /// Messages may be sent to this peer directly.
     Up {
         peer: PeerId,

@@ -9,15 +9,42 @@ const SIGNAL_BYTES_MAX: usize = 16 << 10;
 const SDP_BYTES_MAX: usize = 8 << 10;
 const CANDIDATE_BYTES_MAX: usize = 512;
 const CANDIDATES_MAX: usize = 16;
+/// Addresses at which one sender may be dialled, and the length of each.
+const ADDRESSES_MAX: usize = 16;
+const ADDRESS_BYTES_MAX: usize = 256;
+const CERTIFICATE_DIGITS: usize = 64;
+const SECRET_DIGITS: usize = 32;
 
 /// A signal. `call` identifies the attempt to connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Signal {
-    Offer { call: u32, sdp: String },
-    Answer { call: u32, sdp: String },
-    Candidates { call: u32, candidates: Vec<IceCandidate> },
-    HangUp { call: u32, reason: HangUpReason },
+    Offer {
+        call: u32,
+        sdp: String,
+    },
+    Answer {
+        call: u32,
+        sdp: String,
+    },
+    Candidates {
+        call: u32,
+        candidates: Vec<IceCandidate>,
+    },
+    HangUp {
+        call: u32,
+        reason: HangUpReason,
+    },
+    /// The sender accepts WebTransport at these addresses.
+    WebTransport {
+        call: u32,
+        /// A host and a port each.
+        addresses: Vec<String>,
+        /// The SHA-256 of the sender's certificate, in hexadecimal.
+        certificate: String,
+        /// The path at which the session is accepted, in hexadecimal.
+        secret: String,
+    },
 }
 
 /// An address at which a peer may be reached.
@@ -49,7 +76,8 @@ impl Signal {
             Signal::Offer { call, .. }
             | Signal::Answer { call, .. }
             | Signal::Candidates { call, .. }
-            | Signal::HangUp { call, .. } => *call,
+            | Signal::HangUp { call, .. }
+            | Signal::WebTransport { call, .. } => *call,
         }
     }
 
@@ -73,6 +101,12 @@ impl Signal {
                     })
             }
             Signal::HangUp { .. } => true,
+            Signal::WebTransport { addresses, certificate, secret, .. } => {
+                (1..=ADDRESSES_MAX).contains(&addresses.len())
+                    && addresses.iter().all(|address| address.len() <= ADDRESS_BYTES_MAX)
+                    && is_hexadecimal(certificate, CERTIFICATE_DIGITS)
+                    && is_hexadecimal(secret, SECRET_DIGITS)
+            }
         };
         is_valid.then_some(signal)
     }
@@ -83,6 +117,10 @@ fn is_of_data_alone(sdp: &str) -> bool {
     let mut media = sdp.lines().filter(|line| line.starts_with("m="));
     let is_data = media.next().is_some_and(|line| line.starts_with("m=application "));
     sdp.len() <= SDP_BYTES_MAX && sdp.starts_with("v=0") && is_data && media.next().is_none()
+}
+
+fn is_hexadecimal(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -107,6 +145,19 @@ mod tests {
         let expected = Signal::Candidates { call: u32::MAX, candidates };
         assert_eq!(Signal::decode(text.as_bytes()), Some(expected.clone()));
         assert_eq!(Signal::decode(&expected.encode()), Some(expected));
+        let stream = Signal::WebTransport {
+            call: 2,
+            addresses: vec!["10.0.0.1:4433".to_owned(), "[fd00::1]:4433".to_owned()],
+            certificate: "0f".repeat(32),
+            secret: "a0".repeat(16),
+        };
+        let text = format!(
+            r#"{{"kind":"web_transport","call":2,"addresses":["10.0.0.1:4433","[fd00::1]:4433"],"certificate":"{}","secret":"{}"}}"#,
+            "0f".repeat(32),
+            "a0".repeat(16)
+        );
+        assert_eq!(String::from_utf8(stream.encode()).unwrap(), text);
+        assert_eq!(Signal::decode(text.as_bytes()), Some(stream));
     }
 
     #[test]
@@ -125,6 +176,7 @@ mod tests {
             r#"{"kind":"hang_up","call":1,"reason":"bored"}"#,
             r#"{"kind":"candidates","call":1,"candidates":[]}"#,
             r#"{"kind":"candidates","call":1,"candidates":[{"candidate":"x"}]}"#,
+            r#"{"kind":"web_transport","call":1,"addresses":["a:1"],"certificate":"00","secret":"00"}"#,
         ] {
             assert_eq!(Signal::decode(text.as_bytes()), None, "{text}");
         }

@@ -19,7 +19,7 @@ const DATAGRAM_BYTES_MAX: usize = 2048;
 /// Datagrams that are received before anything else is done.
 const BATCH_MAX: usize = 64;
 /// Bytes that the kernel may queue for a socket.
-const QUEUED_BYTES_MAX: usize = 2 << 20;
+pub(super) const QUEUED_BYTES_MAX: usize = 2 << 20;
 
 /// Bounds the direct connections of all clients that share it.
 #[derive(Clone, Debug)]
@@ -104,12 +104,7 @@ fn poll_receive(
 
 /// A socket for each address of this machine.
 fn bind_all() -> Vec<(SocketAddr, UdpSocket)> {
-    let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot list the addresses of this machine: no direct connections");
-        Vec::new()
-    });
-    let addresses: Vec<IpAddr> = interfaces.iter().map(|interface| interface.ip()).collect();
-    let sockets = usable(addresses).into_iter().filter_map(|address| {
+    let sockets = local_addresses().into_iter().filter_map(|address| {
         let bound = bind(address);
         if let Err(error) = &bound {
             tracing::debug!(%address, %error, "cannot bind a UDP socket");
@@ -117,6 +112,15 @@ fn bind_all() -> Vec<(SocketAddr, UdpSocket)> {
         bound.ok()
     });
     sockets.collect()
+}
+
+/// The addresses of this machine to be reached at.
+pub(super) fn local_addresses() -> Vec<IpAddr> {
+    let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot list the addresses of this machine: no direct connections");
+        Vec::new()
+    });
+    usable(interfaces.iter().map(|interface| interface.ip()).collect())
 }
 
 /// The addresses to be reached at. Loopback only if there is no other.

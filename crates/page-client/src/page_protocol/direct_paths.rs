@@ -8,7 +8,7 @@ use watchfire_types::{Instant, PeerId};
 
 use super::{Output, PageProtocol, PendingRequest};
 use crate::assembler::Assembled;
-use crate::direct::{self, Datagram, DirectConnections};
+use crate::direct::{self, Datagram, DirectConnections, Secret, StreamEvent};
 use crate::frame;
 use crate::messages::{Have, PeerInfo};
 use crate::segment::Segment;
@@ -47,6 +47,14 @@ impl PageProtocol {
         }
     }
 
+    /// An event of a stream to a browser.
+    pub(crate) fn handle_stream_event(&mut self, now: Instant, secret: Secret, event: StreamEvent) {
+        if let Some(direct) = &mut self.direct {
+            direct.handle_stream_event(now, secret, event);
+            self.handle_direct_outputs(now);
+        }
+    }
+
     pub(super) fn handle_direct_outputs(&mut self, now: Instant) {
         while let Some(output) = self.direct.as_mut().and_then(DirectConnections::poll_output) {
             self.handle_direct_output(now, output);
@@ -66,6 +74,12 @@ impl PageProtocol {
             }
             direct::Output::Datagram(datagram) => {
                 self.outputs.push_back(Output::Datagram(datagram))
+            }
+            direct::Output::StreamFrame { secret, frame } => {
+                self.outputs.push_back(Output::StreamFrame { secret, frame });
+            }
+            direct::Output::CloseStream { secret } => {
+                self.outputs.push_back(Output::CloseStream { secret });
             }
             direct::Output::Up { peer } => {
                 let (Some(direct), Some(peer_state)) =

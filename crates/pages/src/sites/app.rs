@@ -12,9 +12,10 @@ use super::hosts::SiteHosts;
 use crate::web_client::{find, respond};
 
 /// The policy of the app: only its own code runs, and nothing that it shows can send data out.
+/// `https:` is for WebTransport to terminals, whose addresses are not known in advance.
 const APP_POLICY: &str = "default-src 'self'; img-src 'self' blob: data:; \
      media-src 'self' blob: data:; style-src 'self' 'unsafe-inline'; \
-     connect-src 'self' ws: wss:; frame-src 'self'; object-src 'none'; base-uri 'none'; \
+     connect-src 'self' https: ws: wss:; frame-src 'self'; object-src 'none'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";
 
 /// The policy of the frame in which a page's scripts run: an opaque origin without connections.

@@ -73,6 +73,21 @@ fn the_app_has_a_restrictive_content_security_policy() {
 }
 
 #[test]
+fn only_the_app_itself_may_connect_to_other_addresses() {
+    let server = server();
+    let policies = ["/", "/frame"].map(|path| {
+        let response = get(&server, path);
+        let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
+        let mut lines = head.lines();
+        let policy = lines.find_map(|line| line.strip_prefix("content-security-policy: "));
+        policy.expect("a policy").to_owned()
+    });
+    assert!(policies[0].contains("connect-src 'self' https: ws: wss:;"), "{}", policies[0]);
+    assert!(policies[0].contains("script-src") || policies[0].contains("default-src 'self'"));
+    assert!(!policies[1].contains("connect-src") && !policies[1].contains("https:"));
+}
+
+#[test]
 fn the_frame_for_scripts_of_pages_allows_no_connections() {
     let response = get(&server(), "/frame");
     let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs'
 
-import { BY_RELAY_ONLY, DIRECT_ON_LOOPBACK, EXECUTABLE, collectPageErrors, launch } from '../chromium.mjs'
+import { BY_RELAY_ONLY, DIRECT_ON_LOOPBACK, EXECUTABLE, collectPageErrors, launch, removeWebTransport } from '../chromium.mjs'
 
 export const chromium = {
   name: 'chromium',
@@ -15,6 +15,7 @@ export const chromium = {
   async prepare(context, { direct = false } = {}) {
     // Chromium hides its addresses on loopback from pages that may not use a microphone.
     if (direct) await context.grantPermissions(['microphone'])
+    else await context.addInitScript(removeWebTransport)
     return collectPageErrors(context)
   },
 }

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 // Later versions of Playwright need commands that Debian's Firefox does not have, such as emulation.setMediaFeaturesOverride.
 import { firefox as playwright } from 'playwright-firefox'
 
-import { collectPageErrors } from '../chromium.mjs'
+import { collectPageErrors, removeWebTransport } from '../chromium.mjs'
 import { DownloadFolder } from './downloads.mjs'
 
 const EXECUTABLE = process.env.FIREFOX ?? '/usr/bin/firefox-esr'
@@ -68,7 +68,8 @@ export const firefox = {
     downloads.set(browser, folder)
     return browser
   },
-  prepare(context, { direct = false } = {}) {
+  async prepare(context, { direct = false } = {}) {
+    if (!direct) await context.addInitScript(removeWebTransport)
     const folder = downloads.get(context.browser())
     context.on('page', (page) => {
       const waitForEvent = page.waitForEvent.bind(page)

@@ -1,7 +1,7 @@
 import type { Connection } from '@watchfire/client/connection'
 import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
-import { loadLive, openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
+import { loadDialling, loadLive, openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
 import type { PageFile, ShareOptions } from '../ui/site.ts'
 
 /** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
@@ -28,7 +28,7 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     ...(isDirectory === undefined ? {} : { directory: isDirectory }),
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
-  const serve = (publication: Publication) => openPage(publication.root, { ...deps, publication })
+  const serve = (publication: Publication) => openPage(publication.root, { ...deps, direct: loadDialling, publication })
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
@@ -51,5 +51,5 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
 /** Opens a page of at most `bytesMax` bytes. */
 export function open(cid: string, bytesMax: number, key: string | null, { connection, limits }: SwarmDeps): ReadablePage {
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
-  return new ReadablePage(openPage(cid, { connection, limits: { ...limits, pageBytesMax }, live: loadLive }), key)
+  return new ReadablePage(openPage(cid, { connection, limits: { ...limits, pageBytesMax }, direct: loadDialling, live: loadLive }), key)
 }

@@ -88,8 +88,8 @@ export interface PageDeps {
   readonly clock?: Clock
   /** Returns numbers in [0, 1). */
   readonly random?: () => number
-  /** Loads direct connections to peers. `null`: none. Default: WebRTC, if the browser has it. */
-  readonly direct?: LoadDirectConnections | null
+  /** Loads direct connections to peers: `loadDialling`, or `null` for none. Default: WebRTC, if the browser has it. */
+  readonly direct?: LoadDirectConnections | null | undefined
   /** Shows live pages: `loadLive`. Without it, a live page fails like damaged content. */
   readonly live?: LoadLivePage
   /** Makes the store for received blocks. Default: the browser's disk, or memory if there is no disk. */

@@ -1,4 +1,5 @@
 export type * from './api.ts'
+export { loadDialling } from './load-dialling.ts'
 export { loadLive } from './load-live.ts'
 export { openPage } from './open-page.ts'
 export { publish } from './publish.ts'

@@ -3,7 +3,9 @@ import type { DirectStatus } from './direct-status.ts'
 import type { DirectConnections, DirectConnectionsDeps } from './direct/index.ts'
 
 /** Loads the code of direct connections. */
-export type LoadDirectConnections = () => Promise<(deps: DirectConnectionsDeps) => DirectConnections>
+export type LoadDirectConnections = () => Promise<(deps: DirectConnectionsDeps) => Connections>
+
+type Connections = Pick<DirectConnections, keyof DirectConnections>
 
 /**
  * Calls that wait for the code. When the limit is reached, further calls are dropped, and the peer's attempt is
@@ -13,14 +15,14 @@ const WAITING_MAX = 64
 
 interface Waiting {
   readonly peer: PeerId
-  readonly use: (connections: DirectConnections) => void
+  readonly use: (connections: Connections) => void
 }
 
 /** The direct connections of a page. Their code is loaded when the first one is needed. */
 export class LazyDirectConnections {
   readonly #load: LoadDirectConnections
   readonly #deps: DirectConnectionsDeps
-  #connections: DirectConnections | null = null
+  #connections: Connections | null = null
   #waiting: Waiting[] | null = null
   #isClosed = false
 
@@ -64,7 +66,7 @@ export class LazyDirectConnections {
     this.#connections?.close()
   }
 
-  #with(peer: PeerId, use: (connections: DirectConnections) => void): void {
+  #with(peer: PeerId, use: (connections: Connections) => void): void {
     if (this.#isClosed) return
     if (this.#connections !== null) {
       use(this.#connections)

@@ -16,6 +16,8 @@ export type Signal =
   | { readonly kind: 'offer' | 'answer'; readonly call: number; readonly sdp: string }
   | { readonly kind: 'candidates'; readonly call: number; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'hang_up'; readonly call: number; readonly reason: HangUpReason }
+  /** The offer of a stream. Only `dial-offer.ts` reads the rest of it. */
+  | { readonly kind: 'web_transport'; readonly call: number }
 
 /** An address under which a peer may be reached, in SDP syntax. */
 export interface Candidate {
@@ -50,6 +52,8 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
     }
     case 'hang_up':
       return reason === 'busy' || reason === 'failed' || reason === 'over' ? { kind, call, reason } : null
+    case 'web_transport':
+      return { kind, call }
     default:
       return null
   }
