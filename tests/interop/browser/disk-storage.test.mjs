@@ -163,7 +163,8 @@ test('a shared file that changes on disk is reported and withdrawn, and no wrong
   await visitor.goTo(link)
   await holder.waitForText(/"changed\.bin" was changed or removed after it was shared/)
   await holder.waitForStatus(/^Nobody has /)
-  assert.match(await holder.tab.title(), /^Unavailable: /)
+  // The title follows after the next paint.
+  await waitUntil(async () => (await holder.tab.title()).startsWith('Unavailable: '), 'the title says it', WAIT_MS)
   await visitor.waitForText('The last person who had it has left')
   assert.equal(await visitor.tab.getByText('wrong bytes').count(), 0)
 })
