@@ -107,7 +107,7 @@ test('a browser shows the live page of a terminal', async (t) => {
   reader.assertNoPageErrors()
 })
 
-test('a live page whose key was stolen has forked, and every reader is told where', async (t) => {
+test('a live page whose key was stolen has forked, and every reader is told where', { skip: skipWithout('init-scripts') }, async (t) => {
   const server = await startServer(t)
   const jwk = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
   const people = []
