@@ -2,6 +2,7 @@ import { fetchLimits } from '@watchfire/pages/limits'
 import { render } from 'preact'
 import './style/index.css'
 import { App, applyTheme, liveSite, refuseStrayDrops } from './app/index.ts'
+import { earlySocket } from './app/early-socket.ts'
 import { afterPaint } from './ui/after-paint.ts'
 import { followHistory, route } from './ui/location.ts'
 import { applyLanguage, loadLanguage } from './messages/index.ts'
@@ -13,10 +14,10 @@ applyLanguage()
 
 // On the home page the channels load after the first paint; elsewhere the app waits for them, and the socket opens while they load.
 const isFrontDoor = route.peek().kind === 'home'
-const first = isFrontDoor ? null : new WebSocket(`${location.origin.replace('http', 'ws')}/socket/websocket?vsn=2.0.0`)
+const transport = isFrontDoor ? WebSocket : earlySocket(`${location.origin.replace('http', 'ws')}/socket/websocket?vsn=2.0.0`)
 const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
   .then(() => import('@watchfire/client/connection'))
-  .then(({ connect }) => connect('/socket', { first }))
+  .then(({ connect }) => connect('/socket', { transport }))
 const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
 const site = liveSite(channels, limits)
 if (route.peek().kind === 'page') site.prepare()

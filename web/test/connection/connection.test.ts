@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { connect, reconnectDelay, type Connection, type Topic } from '@watchfire/client/connection'
+import { earlySocket } from '../../app/src/app/early-socket.ts'
 
 type Frame = [joinRef: string | null, ref: string, topic: string, event: string, payload: unknown]
 
@@ -114,11 +115,23 @@ function join(): Topic {
   })
 }
 
-describe('a connection that was begun before', () => {
-  const begin = () => new WebSocket(`${server.endPoint}/websocket?vsn=2.0.0`)
-  const joinWith = async (first: WebSocket) => {
+describe('a socket that opens before the connection is made', () => {
+  const address = () => `${server.endPoint}/websocket?vsn=2.0.0`
+  /** Begins a socket, and keeps it beside what stands for the class. */
+  const begin = (at: string) => {
+    const made: WebSocket[] = []
+    const Kept = class extends WebSocket {
+      constructor(url: string) {
+        super(url)
+        made.push(this)
+      }
+    }
+    const transport = earlySocket(at, Kept as unknown as typeof globalThis.WebSocket)
+    return { transport, made }
+  }
+  const joinWith = async (transport: unknown) => {
     connection.close()
-    connection = connect(server.endPoint, { transport: WebSocket, first: first as unknown as globalThis.WebSocket, random: () => 0 })
+    connection = connect(server.endPoint, { transport, random: () => 0 })
     join()
     await events(1)
     return connection.state
@@ -127,21 +140,18 @@ describe('a connection that was begun before', () => {
     new Promise((resolve) => socket.once('open', resolve).once('close', resolve).once('error', resolve))
 
   it('is used while it opens, and when it is open', async () => {
-    const opening = begin()
-    expect(await joinWith(opening)).toBe('open')
-    expect(opening.listenerCount('message')).toBeGreaterThan(0)
+    const opening = begin(address())
+    expect([await joinWith(opening.transport), opening.made.length]).toEqual(['open', 1])
     happened = []
-    const open = begin()
-    await settled(open)
-    expect(await joinWith(open)).toBe('open')
-    expect(open.listenerCount('message')).toBeGreaterThan(0)
+    const open = begin(address())
+    await settled(open.made[0]!)
+    expect([await joinWith(open.transport), open.made.length]).toEqual(['open', 1])
   })
 
   it('is replaced when it has failed', async () => {
-    const failed = new WebSocket('ws://127.0.0.1:1/socket/websocket')
-    await settled(failed)
-    expect(await joinWith(failed)).toBe('open')
-    expect(failed.listenerCount('message')).toBe(0)
+    const failed = begin('ws://127.0.0.1:1/socket/websocket')
+    await settled(failed.made[0]!)
+    expect([await joinWith(failed.transport), failed.made.length]).toEqual(['open', 2])
   })
 })
 

@@ -32,10 +32,8 @@ export interface Connection {
 }
 
 export interface ConnectionOptions {
-  /** The `WebSocket` class to use. Default: the browser's. */
+  /** The `WebSocket` class to use, or a function that makes one, which may be open already. Default: the browser's class. */
   transport?: unknown
-  /** A `WebSocket` to this end point that was made before this module was here. It is used if it opens, or is open. */
-  first?: WebSocket | null
   /** Asks why the first connection fails. Default: the browser's. */
   fetch?: typeof globalThis.fetch
   random?: () => number
@@ -86,7 +84,6 @@ class SocketConnection implements Connection {
     this.#options = options
     this.#socket = new Socket(addressOf(endPoint), {
       transport: (options.transport ?? globalThis.WebSocket) as typeof WebSocket,
-      first: options.first ?? null,
       delay: this.#delay,
       timeout: options.timeout ?? 10_000,
       unansweredMs: options.unansweredMs ?? UNANSWERED_MS,
@@ -178,7 +175,7 @@ class SocketConnection implements Connection {
 
 /** The WebSocket address of an end point: a path of this page's server, or an address with `ws`, `wss`, `http` or `https`. */
 function addressOf(endPoint: string): string {
-  const absolute = endPoint.startsWith('/') ? `${location.protocol}//${location.host}${endPoint}` : endPoint
+  const absolute = endPoint.startsWith('/') ? location.origin + endPoint : endPoint
   return `${absolute.replace(/^http/, 'ws')}/websocket?vsn=2.0.0`
 }
 

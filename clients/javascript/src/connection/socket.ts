@@ -9,8 +9,6 @@ export type Reply =
 
 export interface SocketOptions {
   readonly transport: typeof WebSocket
-  /** The first connection, if it was begun before. */
-  readonly first: WebSocket | null
   /** The wait before the nth reconnect, n from 1, in milliseconds. */
   readonly delay: (tries: number) => number
   /** Timeout of a request, in milliseconds. */
@@ -41,7 +39,6 @@ export class Socket {
   readonly #url: string
   readonly #options: SocketOptions
   #transport: WebSocket | null = null
-  #first: WebSocket | null
   #retry: Timer
   #heartbeat: Timer
   #tries = 0
@@ -54,7 +51,6 @@ export class Socket {
   constructor(url: string, options: SocketOptions) {
     this.#url = url
     this.#options = options
-    this.#first = options.first
   }
 
   get isOpen(): boolean {
@@ -66,7 +62,7 @@ export class Socket {
     if (this.#transport !== null) return
     clearTimeout(this.#retry)
     this.#retry = undefined
-    const transport = this.#takeFirst() ?? new this.#options.transport(this.#url)
+    const transport = new this.#options.transport(this.#url)
     this.#transport = transport
     transport.binaryType = 'arraybuffer'
     // A connection that was given up may still report its end.
@@ -75,20 +71,12 @@ export class Socket {
       (event: Event) => {
         if (this.#transport === transport) handle(event)
       }
-    const handleOpen = ifCurrent(() => this.#handleOpen())
+    transport.onopen = ifCurrent(() => this.#handleOpen())
     // It may have opened before. Its other events have handlers in time: they are events of later tasks.
-    if (transport.readyState === OPEN) queueMicrotask(() => handleOpen(new Event('open')))
-    else transport.onopen = handleOpen
+    if (this.isOpen) queueMicrotask(transport.onopen as () => void)
     transport.onmessage = ifCurrent(({ data }: MessageEvent<unknown>) => this.#handleMessage(data))
     transport.onerror = ifCurrent(() => this.#options.onError())
     transport.onclose = ifCurrent(() => this.#handleLoss())
-  }
-
-  #takeFirst(): WebSocket | null {
-    const first = this.#first
-    this.#first = null
-    // The events of one that has failed are over.
-    return first !== null && first.readyState <= OPEN ? first : null
   }
 
   /** Ends the connection and all attempts. What was sent before still arrives. */

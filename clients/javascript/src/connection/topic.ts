@@ -90,8 +90,8 @@ export class SocketTopic implements Topic {
     this.#request('phx_join', params, ref, (reply) => {
       if (this.#joinRef === ref) this.#handleJoinReply(reply)
     })
-    const first = this.#events.first?.() ?? null
-    if (first !== null) this.#request(first.event, first.payload, this.#socket.nextRef(), first.settle)
+    const first = this.#events.first?.()
+    if (first) this.#request(first.event, first.payload, this.#socket.nextRef(), first.settle)
   }
 
   /** The socket has lost its connection. It calls `join` when it is open again. */

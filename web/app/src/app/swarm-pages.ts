@@ -1,7 +1,7 @@
 import type { Connection } from '@watchfire/client/connection'
 import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
-import { loadDialling, loadLive, openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
+import { loadDialling, loadLive, openPage, publish, traceLoad, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
 import type { PageFile, ShareOptions } from '../ui/site.ts'
 
 /** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
@@ -51,5 +51,8 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
 /** Opens a page of at most `bytesMax` bytes. */
 export function open(cid: string, bytesMax: number, key: string | null, { connection, limits }: SwarmDeps): ReadablePage {
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
-  return new ReadablePage(openPage(cid, { connection, limits: { ...limits, pageBytesMax }, direct: loadDialling, live: loadLive }), key)
+  return new ReadablePage(
+    openPage(cid, { connection, limits: { ...limits, pageBytesMax }, direct: loadDialling, live: loadLive, trace: traceLoad }),
+    key,
+  )
 }

@@ -6,6 +6,7 @@ import type { Clock } from './clock.ts'
 import type { DirectStatus } from './direct-status.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
 import type { LivePage } from './live/index.ts'
+import type { TraceLoad } from './load-trace.ts'
 
 export type { Clock, Millis } from './clock.ts'
 export type { DirectStatus, Hindrance, NoDirectReason } from './direct-status.ts'
@@ -92,6 +93,8 @@ export interface PageDeps {
   readonly direct?: LoadDirectConnections | null | undefined
   /** Shows live pages: `loadLive`. Without it, a live page fails like damaged content. */
   readonly live?: LoadLivePage
+  /** Traces loads where the server records traces: `traceLoad`. Default: none. */
+  readonly trace?: TraceLoad
   /** Makes the store for received blocks. Default: the browser's disk, or memory if there is no disk. */
   readonly blocks?: MakeBlockStore
   readonly signal?: AbortSignal

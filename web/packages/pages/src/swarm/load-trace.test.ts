@@ -4,7 +4,7 @@ import { pattern } from '../../test/pattern.ts'
 import { FakeClock } from '../../test/fake-clock.ts'
 import { FakeServer, type FakeConnection } from '../../test/fake-server.ts'
 import { openPage, publish, type Publication } from './index.ts'
-import { LoadTrace } from './load-trace.ts'
+import { traceLoad } from './load-trace.ts'
 
 const CONTEXT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/
 
@@ -19,7 +19,7 @@ let seed = 0
 function open(root: string, traceSample: number, publication?: Publication) {
   const line: FakeConnection = server.connect()
   const random = () => (seed = (seed + 0.381) % 1)
-  const deps = { connection: line, limits: { ...defaultLimits, traceSample }, clock, random }
+  const deps = { connection: line, limits: { ...defaultLimits, traceSample }, clock, random, trace: traceLoad }
   return openPage(root, publication ? { ...deps, publication } : deps)
 }
 
@@ -65,12 +65,12 @@ describe('the trace of a load', () => {
     const session = open(published.root, 0)
     await clock.until(() => session.state.phase === 'complete')
     expect([server.reports, server.traceparents]).toEqual([[], []])
-    expect(LoadTrace.begin(0.5, clock, () => 0.6)).toBeNull()
-    expect(LoadTrace.begin(0.5, clock, () => 0.4)).not.toBeNull()
+    expect(traceLoad(0.5, clock, () => 0.6)).toBeNull()
+    expect(traceLoad(0.5, clock, () => 0.4)).not.toBeNull()
   })
 
   it('has a bounded report', () => {
-    const trace = LoadTrace.begin(1, clock, Math.random)
+    const trace = traceLoad(1, clock, Math.random)
     const wants = [{ cid: null, cancel: false }] as never
     for (let n = 0; n < 1000; n++) trace?.placeFor(String(n) as never, { full: false, wants, presences: [], pendingBytes: 0 })
     const report = trace?.report() as { spans: unknown[] }

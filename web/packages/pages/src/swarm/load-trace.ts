@@ -33,12 +33,7 @@ export class LoadTrace {
   readonly #connects = new Map<PeerId, Span>()
   #isReported = false
 
-  /** `null` if the server records no traces, or not this one. `sample` is the share of loads that it records. */
-  static begin(sample: number, clock: Clock, random: () => number): LoadTrace | null {
-    return sample > 0 && random() < sample ? new LoadTrace(clock, random) : null
-  }
-
-  private constructor(clock: Clock, random: () => number) {
+  constructor(clock: Clock, random: () => number) {
     this.#clock = clock
     this.#random = random
     this.#trace = this.#id() + this.#id()
@@ -140,3 +135,8 @@ export class LoadTrace {
 function round(ms: Millis): number {
   return Math.max(0, Math.round(ms * 1000) / 1000)
 }
+
+/** Makes the trace of a load. `null`: the server records no traces, or not this one. `sample` is the share of loads that it records. */
+export type TraceLoad = (sample: number, clock: Clock, random: () => number) => LoadTrace | null
+
+export const traceLoad: TraceLoad = (sample, clock, random) => (sample > 0 && random() < sample ? new LoadTrace(clock, random) : null)

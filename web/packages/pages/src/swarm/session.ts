@@ -8,7 +8,7 @@ import { ExchangeDriver } from './exchange-driver.ts'
 import { firstMessage, FirstRequest } from './first-request.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
 import type { HeadExchange } from './live/index.ts'
-import { LoadTrace } from './load-trace.ts'
+import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
 import { PagePeers } from './page-peers.ts'
 import { StateNotifier } from './state-notifier.ts'
@@ -48,7 +48,7 @@ export class Session implements PageSession {
     const earlyHeads: [PeerId, HeadMessage][] = []
     this.root = root.text
     this.#isOurs = deps.publication !== undefined
-    this.#trace = this.#isOurs ? null : LoadTrace.begin(limits.traceSample, clock, random)
+    this.#trace = this.#isOurs ? null : (deps.trace?.(limits.traceSample, clock, random) ?? null)
     this.#clock = clock
     this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), exchangeLimits(blocksInFlightMax))
     const makeStore = deps.blocks ?? defaultStore

@@ -4,7 +4,7 @@ import type { Clock, Millis } from './clock.ts'
 
 /** A server drops a client that has sent nothing for a minute. After that it does not count the peer any more. */
 const COUNTED_MAX: Millis = 60_000
-/** A page has at most this many peers here. When the limit is reached, the one found first counts again. */
+/** A page has at most this many peers here. When the limit is reached, further ones count. */
 const PEERS_MAX = 64
 
 /**
@@ -22,9 +22,8 @@ export class SilentPeers {
   }
 
   add(peer: PeerId, have: Have): void {
+    if (this.#peers.size >= PEERS_MAX) return
     const found = { have }
-    const [first] = this.#peers.keys()
-    if (this.#peers.size >= PEERS_MAX && first !== undefined) this.#peers.delete(first)
     this.#peers.set(peer, found)
     this.#clock.after(COUNTED_MAX, () => {
       if (this.#peers.get(peer) === found) this.delete(peer)
