@@ -25,7 +25,7 @@ const REPLY_INTERVAL: Duration = Duration::from_secs(1);
 /// The heads of a live page, which its peers exchange.
 #[derive(Debug)]
 pub struct LiveHeads {
-    /// What the peers should have.
+    /// The heads that the peers should have.
     pub current: watch::Receiver<HeadMessage>,
     /// Takes the heads that peers send. When it is full, a head is dropped; its sender will send it
     /// again.

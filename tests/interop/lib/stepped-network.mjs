@@ -24,7 +24,7 @@ class SteppedNetwork {
   address = ''
   #listener
   #sockets = new Set()
-  /** What waits, and after which step it arrives. */
+  /** The bytes that wait, and after which step they arrive. */
   #waiting = []
   #quiet
 

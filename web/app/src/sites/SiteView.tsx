@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAsync } from '../ui/use-async.ts'
 import { textIn } from '../files/encoding.ts'
-import { FileHead } from '../render/FileHead.tsx'
+import { FileHead } from '../files/FileHead.tsx'
 import { SaveLink } from '../save/SaveLink.tsx'
 import { mayHaveScripts, sandboxSentence } from '../sandbox/index.ts'
 import { isAtFrameEntry, recordFrameFile } from '../ui/location.ts'

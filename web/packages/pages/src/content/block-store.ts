@@ -25,7 +25,7 @@ export interface BlockStore {
   /** Sets the expected number of bytes in all. */
   expect(bytes: number): void
   listen(listener: (event: StoreEvent) => void): void
-  /** What `putNote` stored in an earlier visit, not verified. Known when `restored` settles. */
+  /** The notes that `putNote` stored in an earlier visit, not verified. Known when `restored` settles. */
   readonly notes: readonly Bytes[]
   /**
    * Stores a note of a few hundred bytes beside the blocks, instead of the one before: the heads of a live page. A store without a

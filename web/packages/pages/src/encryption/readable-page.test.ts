@@ -204,7 +204,7 @@ describe('an open page', () => {
       ['b/c', 'directory'],
       ['later', 'directory'],
     ])
-    expect(page.listing()).toEqual({ files: [{ path: 'a.md', size: 3, complete: false }], links: 0, isFinal: true })
+    expect(page.listing()).toEqual({ files: [{ path: 'a.md', size: 3, complete: false }], links: 0, hasNames: true, isFinal: true })
     expect(await (await page.file('a.md')).text()).toBe('# A')
   })
 

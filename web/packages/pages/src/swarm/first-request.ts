@@ -33,7 +33,7 @@ export class FirstRequest {
   readonly settle = ({ status }: Reply): void => this.#settle(status === 'ok')
 }
 
-/** What an exchange sends first to a peer that has the whole page, while it knows only the page's root. */
+/** The first message of an exchange to a peer that has the whole page, while it knows only the page's root. */
 export function firstMessage(root: Cid, limits: Limits): Bytes | null {
   const exchange = new Exchange(0n, limits)
   const peer = FIRST_HOLDER

@@ -60,7 +60,7 @@ export class LivePage {
   readonly #nodes = new Set<CidKey>()
   /** The heads that the store has for a later visit. */
   #kept: readonly Head[] = []
-  /** What `feed` returned last; `null` when the history has changed since. */
+  /** The last result of `feed`; `null` when the history has changed since. */
   #feed: LiveFeed | null = null
   /** Resolves when the last entry is appended. */
   #appended: Promise<void> = Promise.resolve()

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact'
-import { titleOf } from '../files/title.ts'
 import { files as text } from '../messages/files.ts'
 import { sizeText } from '../messages/index.ts'
 import { shownName } from '../names/index.ts'
+import { titleOf } from './title.ts'
 
 interface FileHeadProps {
   /** The path in the page; `null` for a file without a name. */
