@@ -179,7 +179,7 @@ export class PageContent {
       if (live !== null) onLive(live, onChange)
       this.#apply(inputs)
       // The entries of an earlier visit are in the store.
-      for (const head of kept) live?.offer(head)
+      live?.resume(kept)
       this.#reads.recheckAll()
       return live
     } catch {

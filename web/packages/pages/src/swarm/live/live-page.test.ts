@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/fake-clock.ts'
+import { encodeHeads } from '../../bitswap/index.ts'
 import { type Bytes, type Cid, cidOf, concat, dagBytesMax, MemoryBlockStore, RAW } from '../../content/index.ts'
 import {
   type Beginning,
@@ -128,6 +129,22 @@ it('notes the head whose entry is here and the newest, and verifies them when it
   deliver(third.node)
   deliver(second.node)
   expect(noted()).toEqual([3])
+})
+
+it('sends the heads of an earlier visit to the peers that came before them', async () => {
+  const [first] = (await publish('one')) as [Appended]
+  const sent: Bytes[] = []
+  const send = async (message: Bytes) => {
+    sent.push(message)
+  }
+  const roster = { ids: () => ['00000000000000aa'], get: () => ({ peer: { send } }) }
+  const clock = new FakeClock()
+  const store = new MemoryBlockStore(dagBytesMax(BYTES_MAX))
+  const peers = { roster, drop: () => undefined } as unknown as PagePeers
+  live.open({ store, bytesMax: BYTES_MAX, clock, peers, onChange: () => download.followLive() })
+  live.resume([first.head])
+  await clock.until(() => sent.length > 0)
+  expect(sent).toEqual([encodeHeads([first.head.bytes])])
 })
 
 it('takes the blocks that come with a head only if they are those of its entry, and the head is the newest', async () => {

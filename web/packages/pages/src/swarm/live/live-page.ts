@@ -172,6 +172,12 @@ export class LivePage {
     return heads.sort((a, b) => a.number - b.number)
   }
 
+  /** Takes the heads of an earlier visit. Peers that came before them were greeted without a head, so they get them now. */
+  resume(heads: readonly Head[]): void {
+    for (const head of heads) this.offer(head)
+    if (heads.length > 0) this.#heads?.announce()
+  }
+
   async vouched(head: Head): Promise<Bytes[]> {
     const store = this.#open?.store
     const node = store?.get(head.entry)
