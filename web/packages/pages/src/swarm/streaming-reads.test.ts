@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import {
   MemoryBlockStore,
   buildDirectory,
@@ -223,6 +223,16 @@ describe('a read', () => {
     }
     await expect(rest()).rejects.toThrow('No room.')
     expect(film.urgent).toEqual([])
+  })
+
+  it('does not listen to its signal any more when no more blocks arrive', async () => {
+    const film = await page({ '': 20_000 })
+    const { signal } = new AbortController()
+    const removed = vi.spyOn(signal, 'removeEventListener')
+    const opening = film.readers.open('', { signal })
+    film.readers.stopWaiting(new Error('No room.'))
+    await expect(opening).rejects.toThrow('No room.')
+    expect(removed).toHaveBeenCalledOnce()
   })
 
   it('fails if the sizes in the tree do not add up', async () => {

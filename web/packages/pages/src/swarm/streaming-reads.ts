@@ -113,13 +113,7 @@ export class StreamingReads {
     this.#stopped ??= { reason }
     const waiting = new Set([...this.#waiting.values()].flatMap((wakes) => [...wakes.keys()]))
     this.#waiting.clear()
-    for (const place of waiting) this.#fail(place, reason)
-  }
-
-  #fail(place: Read, reason: unknown): void {
-    this.#reads.delete(place)
-    if (this.#urgent.delete(place)) this.#updateUrgent()
-    place.fail(reason)
+    for (const { fail } of waiting) fail(reason)
   }
 
   /** The page has failed or was closed. */
@@ -235,11 +229,12 @@ export class StreamingReads {
       fail(refusal)
       return null
     }
-    const place: Read = { tree: null, at: 0, to: 0, needed: [], awaited: new Set(), fail }
-    const abort = () => {
+    const leaveWith = (reason: unknown) => {
       leave()
-      fail(signal?.reason)
+      fail(reason)
     }
+    const place: Read = { tree: null, at: 0, to: 0, needed: [], awaited: new Set(), fail: leaveWith }
+    const abort = () => leaveWith(signal?.reason)
     const leave = () => {
       signal?.removeEventListener('abort', abort)
       this.#reads.delete(place)
@@ -255,7 +250,7 @@ export class StreamingReads {
 
   #wait(place: Read, cid: Cid, wake: () => void): void {
     if (this.#stopped !== null) {
-      this.#fail(place, this.#stopped.reason)
+      place.fail(this.#stopped.reason)
       return
     }
     const waiting = this.#waiting.get(cid.key) ?? new Map<Read, () => void>()
