@@ -72,7 +72,7 @@ export class Socket {
         if (this.#transport === transport) handle(event)
       }
     transport.onopen = ifCurrent(() => this.#handleOpen())
-    // It may have opened before. Its other events have handlers in time: they are events of later tasks.
+    // The transport may be open already. Its other events come in later tasks, when they have their handlers.
     if (this.isOpen) queueMicrotask(transport.onopen as () => void)
     transport.onmessage = ifCurrent(({ data }: MessageEvent<unknown>) => this.#handleMessage(data))
     transport.onerror = ifCurrent(() => this.#options.onError())

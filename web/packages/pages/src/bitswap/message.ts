@@ -203,8 +203,8 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
     try {
       blocks.push({ cid: await cidOfBlock(prefix, data), data })
     } catch (error) {
-      // Any other error is of this browser: it has no memory for the hash, or the code of the hash did not load. The block is
-      // dropped, and counts for nothing.
+      // Any other error comes from this browser: it has no memory for the hash, or the code of the hash did not load. The block is
+      // dropped, and the peer is not blamed for it.
       if (error instanceof ContentError) skippedBlocks++
     }
   }

@@ -47,8 +47,8 @@ export class DualPathPeer implements Peer {
   unsentBytes = 0
 
   /**
-   * Messages are numbered from `firstMessage`. It is random, because a peer that knew this tab before remembers the
-   * numbers it has read, and would drop new messages with the same numbers. Or `first` is a message that it has got already.
+   * `first`: the number of the first message, or the request that the peer got with the join of this tab. The number is random,
+   * because a peer that knew this tab before remembers the numbers it has read, and would drop new messages with the same numbers.
    */
   constructor(id: PeerId, options: DualPathPeerOptions, first: number | FirstRequest = 0) {
     this.id = id

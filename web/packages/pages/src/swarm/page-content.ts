@@ -88,7 +88,7 @@ export class PageContent {
     return this.#download.isStarted
   }
 
-  /** Whether nothing of the page is here, and nothing else is waited for than its first block. */
+  /** Whether no block of the page is here, and its first block is the only one that can be requested. */
   get needsRoot(): boolean {
     return this.isStarted && !this.#isFull && this.have === 'none' && !this.isComplete
   }

@@ -4,7 +4,7 @@ import type { Clock, Millis } from './clock.ts'
 
 /** A server drops a client that has sent nothing for a minute. After that it does not count the peer any more. */
 const COUNTED_MAX: Millis = 60_000
-/** A page has at most this many peers here. When the limit is reached, further ones count. */
+/** As many as a page has peers here. When the limit is reached, the counts keep further silent peers. */
 const PEERS_MAX = 64
 
 /**

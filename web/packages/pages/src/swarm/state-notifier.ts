@@ -43,7 +43,7 @@ export class StateNotifier {
 
   /**
    * Something changed. `now` is called before the listeners are notified. `isWatched`: the change is an entry of a live page. People
-   * wait for it, so the listeners are notified at once after a pause, and otherwise as often as possible.
+   * wait for it, so the listeners are notified immediately, but not more often than every `NOTIFY_INTERVAL_MIN`.
    */
   notify(phase: Phase, presence: Presence, now: () => void, isWatched = false): void {
     if (this.#isClosed) return
