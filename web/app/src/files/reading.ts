@@ -49,9 +49,9 @@ export async function headOf(file: ShownFile, bytesMax: number, signal: AbortSig
 }
 
 /** The file with its size. The block that states it is requested before the rest of the page. */
-export async function measured<File extends ShownFile>(file: File, signal: AbortSignal): Promise<File> {
+export async function measured<File extends ShownFile>(file: File, options: { signal?: AbortSignal } = {}): Promise<File> {
   if (!file.isEstimate || file.streamed === undefined) return file
-  const opened = await file.streamed.open({ signal })
+  const opened = await file.streamed.open(options)
   opened.close()
   return { ...file, size: opened.size, isEstimate: false }
 }

@@ -49,7 +49,7 @@ export function FileView({ name, file, page = null, beside = [] }: FileViewProps
 function useMeasured(file: ShownFile): AsyncResult<ShownFile> {
   const first = useRef(file)
   const estimated = first.current.isEstimate === true
-  const found = useLoading((signal) => measured(first.current, signal), [])
+  const found = useLoading((signal) => measured(first.current, { signal }), [])
   return estimated ? found : { ok: file }
 }
 

@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from 'vitest'
+import type { OpenFile } from '../ui/site.ts'
 import { INLINED_BYTES_MAX, mayHaveScripts, scriptedDocument, staticDocument } from './document.ts'
 
 // jsdom's Blob cannot be read. The tests use only these methods.
@@ -75,6 +76,15 @@ describe('HTML without its scripts', () => {
     expect(leftOut).toBe(1)
     expect(html).toContain('src="film.mp4"')
     expect(html).toContain('data:image/png')
+  })
+
+  it('leaves out a large file whose folder states no size', async () => {
+    const opened = { size: INLINED_BYTES_MAX + 1, close: () => undefined } as OpenFile
+    const streamed = { cid: 'a page', isWhole: () => false, open: () => Promise.resolve(opened) }
+    const film = { ...file('film.mp4', '', 0), isEstimate: true, streamed }
+    const { html, leftOut } = await staticDocument('<video src=film.mp4></video>', 'i.html', [film])
+    expect(leftOut).toBe(1)
+    expect(html).toContain('src="film.mp4"')
   })
 })
 

@@ -2,6 +2,7 @@ import { findReferencedFile } from '../files/directory.ts'
 import { encodingOf, type Declaring, type Encoding } from '../files/encoding.ts'
 import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
 import { parseMarkup } from '../files/markup.ts'
+import { measured } from '../files/reading.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
 /** The policy of HTML without scripts: it may have styles and inlined media, and no connections. */
@@ -91,8 +92,10 @@ async function inlineFiles(
   let room = INLINED_BYTES_MAX
   let leftOut = 0
   const take = async (reference: string | null): Promise<Blob | null> => {
-    const file = reference === null ? null : findReferencedFile(files, reference, from)
-    if (file === null) return null
+    const found = reference === null ? null : findReferencedFile(files, reference, from)
+    if (found === null) return null
+    // A folder may state any size, or none.
+    const file = await measured(found)
     if (file.size > room) {
       leftOut += 1
       return null
