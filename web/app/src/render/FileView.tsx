@@ -28,11 +28,12 @@ interface FileViewProps {
 /** One file: a line that describes it, and its content. */
 export function FileView({ name, file, page = null, beside = [] }: FileViewProps) {
   const shown = useMeasured(file)
+  const known = shown !== null && 'ok' in shown ? shown.ok : file
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
     <article class="file">
-      <FileHead path={name} page={page} size={shown !== null && 'ok' in shown ? shown.ok.size : file.size}>
-        <SaveLink file={{ ...file, name: savedAs }} />
+      <FileHead path={name} page={page} size={known.size}>
+        <SaveLink file={{ ...known, name: savedAs }} />
       </FileHead>
       {shown === null && <p class="fetching" aria-busy="true" />}
       {shown !== null && 'ok' in shown && <FileContent name={name} file={shown.ok} beside={beside} />}
