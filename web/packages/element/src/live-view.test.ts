@@ -10,11 +10,11 @@ const textEntry = (number: number): LiveEntry => ({ number, timeMs: 0, form: 'te
 /** A page whose files say their own path, and the view of it. */
 function shown(entries: readonly LiveEntry[], paths = entries.map(({ path }) => path)) {
   const state = { phase: 'complete' }
-  const page = { feed: { ...FEED, entries }, paths, state, waits: Promise.resolve() }
+  const page = { feed: { ...FEED, entries }, paths, state }
   const readable: ReadableLive = {
     live: () => page.feed,
     listing: () => ({ files: page.paths.map((path) => ({ path, size: 1, complete: true })), links: 0, hasNames: true, isFinal: true }),
-    file: (path) => page.waits.then(() => new Blob([path])),
+    file: (path) => Promise.resolve(new Blob([path])),
     state,
   }
   const view = new LiveView(readable, 'https://example.org/p/cid')
@@ -63,6 +63,7 @@ it('says that the page has forked, and shows nothing of a view that is gone', as
   view.update()
   expect(view.node.querySelector('[role=alert]')?.textContent).toContain('forked at entry 1')
   view.dispose()
-  await page.waits
+  const later = shown([textEntry(1)])
+  await vi.waitUntil(() => later.texts().length === 1)
   expect(texts()).toEqual([])
 })
