@@ -1,6 +1,6 @@
 /**
- * A socket that opens while the code that uses it is still being loaded. Returns what stands for the `WebSocket` class: the first use
- * gets this socket unless it has failed, whose events are over, and each further one makes a new one.
+ * Opens a socket while the code that uses it is still being loaded. Returns a function that is used in place of the `WebSocket` class.
+ * Its first call returns this socket, unless the socket has failed: then its events are over. Each further call makes a new socket.
  */
 export function earlySocket(address: string, Socket: typeof WebSocket = WebSocket): (address: string) => WebSocket {
   let early: WebSocket | null = new Socket(address)

@@ -38,7 +38,7 @@ export function DirectoryView({ files, links, isPartial, open, name, origin }: D
         </p>
       )}
       {isOfSite && isPartial ? (
-        // It may use each of the files, and begins anew when there are more of them.
+        // A site may use any of its files, and starts again when the list of them grows.
         <p class="fetching" aria-busy="true" />
       ) : isOfSite && origin !== null && siteFailed === null ? (
         <SiteView key="site" origin={origin} page={name} files={files} open={chosen} onFailed={setSiteFailed} />
@@ -59,7 +59,10 @@ export function DirectoryView({ files, links, isPartial, open, name, origin }: D
   )
 }
 
-/** The files as the same object until another has a place among them. A text beside them is laid out again then. */
+/**
+ * The files as the same array while their paths stay the same, because a text beside them is laid out again when the array changes. So
+ * their sizes may be estimates for ever.
+ */
 function useSameNames(files: readonly DirectoryFile[]): readonly DirectoryFile[] {
   const before = useRef(files)
   const isSame = files.length === before.current.length && files.every(({ path }, i) => path === before.current[i]?.path)
