@@ -73,7 +73,10 @@ test('a file dropped on the site is shown to those who open its link, and again 
   assert.equal(await statusOf(late), 'waiting')
 })
 
-/** Opens the page of an example in a tab of its own. `said` waits until the example has logged a line that contains these words, and returns the line. */
+/**
+ * Opens the page of an example in a tab of its own. `said` waits until the example has logged a line that contains these words, and
+ * returns the line.
+ */
 async function runExample(visitor, title, cid = '') {
   const example = EXAMPLES.find((one) => one.title === title)
   assert.ok(example, `a README has the example "${title}"`)

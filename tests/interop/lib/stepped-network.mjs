@@ -4,7 +4,7 @@ import net from 'node:net'
 
 import { listen } from './listen.mjs'
 
-/** The programs have done all that follows from what arrived when nobody has sent anything for this long. */
+/** When nobody has sent anything for this long, the programs have handled all that arrived. */
 const QUIET_MS = 750
 
 /**

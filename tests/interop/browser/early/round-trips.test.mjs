@@ -1,4 +1,4 @@
-// The ways through the network until a small page is on screen.
+// Counts the round trips through the network until a small page is on screen.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -9,8 +9,8 @@ import { newVisitor, startServer } from '../page-driver.mjs'
 import { honestHolder, joinPage } from '../raw-peer.mjs'
 
 /**
- * To the server and back, after the app has loaded: two for its socket, meanwhile the code of a page loads. Then two for the join, with which
- * the first block is requested: from the server on to the holder, and back.
+ * Round trips to the server after the app has loaded. The socket takes two, and the code of a page loads meanwhile. The join takes two
+ * more, because the server passes its request for the first block on to the holder.
  */
 const ROUND_TRIPS_MAX = 4
 
