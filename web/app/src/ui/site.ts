@@ -132,7 +132,7 @@ export interface DirectoryFile {
   /** Path in the page, such as `trip/cat.png`. */
   path: string
   size: number
-  /** Whether `size` is about what its folder states, because the block with the size is missing. It may be a folder itself. */
+  /** Whether `size` is only the estimate of its folder, because the block with the size is missing. The entry may be a folder itself. */
   isEstimate?: boolean
   /** When it was changed last, by `Date.now()`, if its blocks say so. */
   modified?: number
