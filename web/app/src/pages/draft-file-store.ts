@@ -6,6 +6,8 @@ const KEPT_BYTES_MAX = 20 * 1024 * 1024
 const KEPT_FILES_MAX = 200
 /** A tab that was closed cannot remove its files, so the next draft removes files of this age, in milliseconds. */
 const KEPT_MS = 24 * 3_600_000
+/** The longest time in which kept files are read. No page can be made meanwhile, and a database may never answer. */
+const RESTORE_MS = 15_000
 const STORE = 'drafts'
 const ID = 'watchfire:draft-id'
 
@@ -41,7 +43,9 @@ export async function keepFiles({ files, emptyFolders }: Files): Promise<boolean
 
 /** Returns a change that adds the files that this tab's draft had before it was reloaded. */
 export async function restore(): Promise<(now: Draft) => Draft> {
-  const kept = await inStore('readonly', (store) => store.get(tabId()) as IDBRequest<Row | undefined>).catch(() => undefined)
+  const reading = inStore('readonly', (store) => store.get(tabId()) as IDBRequest<Row | undefined>).catch(() => undefined)
+  const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), RESTORE_MS))
+  const kept = await Promise.race([reading, late])
   return (now) => (kept === undefined ? now : withEarlier(now, kept))
 }
 

@@ -36,14 +36,14 @@ export function useDraft(): UsedDraft {
   }, [])
   useEffect(() => {
     if (!isRestoring) setTextKept(keepDraft(draft))
-  }, [draft, isRestoring])
+  }, [draft])
   useEffect(() => {
     if (isRestoring || (files.length === 0 && keptFiles.length === 0)) return
     void loadFileStore()
       .then(({ keepFiles }) => keepFiles({ files, emptyFolders }))
       .then((isKept) => isKept && setKeptFiles(files))
       .catch(() => undefined)
-  }, [files, isRestoring])
+  }, [files])
   const forget = () => {
     change(EMPTY_DRAFT)
     keepDraft(EMPTY_DRAFT)
