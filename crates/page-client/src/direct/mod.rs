@@ -26,6 +26,8 @@ use watchfire_types::PeerId;
 pub(crate) use connections::DirectConnections;
 pub use sockets::DirectLimit;
 pub(crate) use sockets::DirectSockets;
+#[cfg(test)]
+pub(crate) use web_transport::Offer;
 pub use web_transport::WebTransportListener;
 pub(crate) use web_transport::{Secret, StreamEvent, StreamLinks};
 

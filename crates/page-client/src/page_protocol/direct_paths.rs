@@ -97,14 +97,14 @@ impl PageProtocol {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
                 let unsent = unread.into_iter().filter(|message| !message.is_relayed);
                 unsent.for_each(|message| peer_state.outgoing.push(message));
-                self.send_segments(now, peer);
+                self.relay_unless_up(now, peer);
             }
             direct::Output::Ended { peer } => {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
                 // Its partial messages will not complete.
                 peer_state.direct.assembler.clear(&mut self.budget);
                 peer_state.outgoing.release();
-                self.send_segments(now, peer);
+                self.relay_unless_up(now, peer);
             }
             direct::Output::Segment { peer, segment } => {
                 self.handle_direct_segment(now, peer, segment)
@@ -117,6 +117,14 @@ impl PageProtocol {
                 self.outputs.push_back(Output::Dropped { reason });
                 self.ban(now, peer);
             }
+        }
+    }
+
+    /// Relays messages after a connection to the peer has ended, unless a stream has replaced it.
+    /// The stream takes over those messages with its [`direct::Output::Up`], which follows.
+    fn relay_unless_up(&mut self, now: Instant, peer: PeerId) {
+        if self.direct.as_ref().is_none_or(|direct| !direct.is_up(peer)) {
+            self.send_segments(now, peer);
         }
     }
 

@@ -1,11 +1,12 @@
 use super::direct_paths::DIRECT_HOLD;
 use super::liveness::{HEARTBEAT_INTERVAL, PROBE_TIMEOUT, QUIET_MAX};
 use super::*;
-use crate::direct::DirectLimit;
+use crate::direct::{DirectLimit, Offer, Secret, StreamEvent};
 use std::net::SocketAddr;
 
 const PAGE: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
 const ALICE: PeerId = PeerId(0xa);
+const SECRET: Secret = Secret([9; 16]);
 
 struct Fixture {
     protocol: PageProtocol,
@@ -33,10 +34,16 @@ impl Fixture {
 
     /// The same, with an address for direct connections.
     fn joined_with_direct() -> Self {
-        let addresses = || vec![SocketAddr::from(([10, 0, 0, 1], 9))];
-        let limit = DirectLimit::new(1);
-        let started_at = std::time::Instant::now();
-        let direct = DirectConnections::new(started_at, limit, Box::new(addresses));
+        Self::start_with(Some(direct_connections(1))).join()
+    }
+
+    /// The same, and browsers may dial it.
+    fn joined_with_streams() -> Self {
+        let offer = || {
+            let addresses = vec!["10.0.0.1:4433".to_owned()];
+            Some(Offer { secret: SECRET, addresses, certificate: "0f".repeat(32) })
+        };
+        let direct = direct_connections(2).with_streams(Box::new(offer));
         Self::start_with(Some(direct)).join()
     }
 
@@ -103,6 +110,12 @@ impl Fixture {
         self.now += time;
         self.protocol.handle_tick(self.now);
     }
+}
+
+fn direct_connections(max: usize) -> DirectConnections {
+    let addresses = || vec![SocketAddr::from(([10, 0, 0, 1], 9))];
+    let started_at = std::time::Instant::now();
+    DirectConnections::new(started_at, DirectLimit::new(max), Box::new(addresses))
 }
 
 fn segment(offset: usize, total: usize, bytes: &'static [u8]) -> Segment {
@@ -198,6 +211,21 @@ fn a_call_that_the_server_does_not_forward_ends_the_wait() {
     assert_eq!(fixture.frames(), (0, 1));
     fixture.reply(2, "error", &json!({ "reason": "signal too large", "max": 1 }));
     assert_eq!(fixture.frames().0, 3);
+}
+
+#[test]
+fn a_stream_that_opens_during_a_call_carries_the_messages_that_wait() {
+    let mut fixture = Fixture::joined_with_streams();
+    fixture.protocol.send(fixture.now, ALICE, vec![5; 140_000].into());
+    assert_eq!(fixture.frames(), (0, 1), "an invitation");
+    fixture.advance(Duration::from_millis(250));
+    assert_eq!(fixture.frames(), (0, 1), "a call");
+    fixture.protocol.handle_stream_event(fixture.now, SECRET, StreamEvent::Opened);
+    let outputs = fixture.outputs();
+    let is_for_stream = |output: &&Output| matches!(output, Output::StreamFrame { .. });
+    assert_eq!(outputs.iter().filter(is_for_stream).count(), 9);
+    let is_for_server = |output: &Output| matches!(output, Output::Binary(_));
+    assert!(!outputs.iter().any(is_for_server), "nothing is relayed");
 }
 
 #[test]
