@@ -74,8 +74,11 @@ impl StreamLinks {
         }
     }
 
-    /// Closes all streams.
+    /// Closes all streams, and withdraws all offers.
     pub(crate) fn close_all(&mut self) {
         self.queues.clear();
+        if let Some(listener) = &self.listener {
+            listener.withdraw_all(&self.sender);
+        }
     }
 }

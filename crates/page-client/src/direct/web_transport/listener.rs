@@ -105,6 +105,11 @@ impl WebTransportListener {
     pub(super) fn withdraw(&self, secret: Secret) {
         self.offers.withdraw(secret);
     }
+
+    /// Withdraws the offers whose events go to this page.
+    pub(super) fn withdraw_all(&self, events: &mpsc::Sender<LinkEvent>) {
+        self.offers.withdraw_all(events);
+    }
 }
 
 impl Bound {
@@ -196,6 +201,10 @@ impl Offers {
 
     fn withdraw(&self, secret: Secret) {
         lock(&self.0).unused.remove(&secret);
+    }
+
+    fn withdraw_all(&self, events: &mpsc::Sender<LinkEvent>) {
+        lock(&self.0).unused.retain(|_, of_offer| !of_offer.same_channel(events));
     }
 }
 

@@ -85,3 +85,15 @@ async fn a_withdrawn_offer_is_not_accepted_and_a_closed_page_closes_its_streams(
     drop((links, offers));
     timeout(WAIT, connection.closed()).await.expect("the connection is closed");
 }
+
+#[tokio::test]
+async fn a_page_that_loses_its_server_withdraws_its_own_offers() {
+    let listener = Arc::new(WebTransportListener::new(None));
+    let mut links = StreamLinks::new(Some(Arc::clone(&listener)));
+    let other_page = StreamLinks::new(Some(listener));
+    let offer = links.offers()().expect("an offer");
+    let other = other_page.offers()().expect("an offer");
+    links.close_all();
+    assert!(dial(&offer, &offer.secret.to_string()).await.is_err());
+    dial(&other, &other.secret.to_string()).await.expect("a session of the other page");
+}
