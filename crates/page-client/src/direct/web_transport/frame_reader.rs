@@ -32,7 +32,10 @@ impl FrameReader {
             return Ok(None);
         }
         self.buffer.advance(LENGTH_BYTES);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        // A copy: a part of the buffer would keep the whole buffer while its message is incomplete.
+        let frame = Bytes::copy_from_slice(&self.buffer[..length]);
+        self.buffer.advance(length);
+        Ok(Some(frame))
     }
 }
 
@@ -63,6 +66,16 @@ mod tests {
             }
             assert_eq!(read, frames, "in pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn a_frame_does_not_keep_the_buffer() {
+        let mut bytes = Vec::new();
+        write_frame(&[1], &mut bytes);
+        write_frame(&[2; 300], &mut bytes);
+        let mut reader = FrameReader::default();
+        reader.push(&bytes);
+        assert!(reader.next().unwrap().unwrap().is_unique());
     }
 
     #[test]
