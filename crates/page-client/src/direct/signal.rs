@@ -9,8 +9,8 @@ const SIGNAL_BYTES_MAX: usize = 16 << 10;
 const SDP_BYTES_MAX: usize = 8 << 10;
 const CANDIDATE_BYTES_MAX: usize = 512;
 const CANDIDATES_MAX: usize = 16;
-/// Addresses at which one sender may be dialled, and the length of each.
-const ADDRESSES_MAX: usize = 16;
+/// The addresses of a sender and the one that its router forwards, and the length of each.
+const ADDRESSES_MAX: usize = 9;
 const ADDRESS_BYTES_MAX: usize = 256;
 const CERTIFICATE_DIGITS: usize = 64;
 const SECRET_DIGITS: usize = 32;
@@ -180,6 +180,13 @@ mod tests {
         ] {
             assert_eq!(Signal::decode(text.as_bytes()), None, "{text}");
         }
+        let many = Signal::WebTransport {
+            call: 1,
+            addresses: vec!["a:1".to_owned(); ADDRESSES_MAX + 1],
+            certificate: "00".repeat(32),
+            secret: "00".repeat(16),
+        };
+        assert_eq!(Signal::decode(&many.encode()), None);
         let padded = [&b" ".repeat(SIGNAL_BYTES_MAX)[..], b"{}"].concat();
         assert_eq!(Signal::decode(&padded), None);
     }
