@@ -24,7 +24,7 @@ beforeEach(() => {
 function tab() {
   const signals: Signal[] = []
   const events: string[] = []
-  const dials: { until: AbortSignal; open: () => void; fail: () => void }[] = []
+  const dials: { until: AbortSignal; open: () => StreamChannel; fail: () => void }[] = []
   const toTab = new TransformStream<Uint8Array, Uint8Array>()
   const written: Uint8Array[] = []
   const unread: number[] = []
@@ -34,9 +34,14 @@ function tab() {
     new Promise((resolve) => {
       const writable = new WritableStream<Uint8Array>({ write: (bytes) => void written.push(bytes) })
       const session = { closed: new Promise<void>(() => {}), close: () => (isClosed = true) }
+      const open = () => {
+        const channel = new StreamChannel(session, { readable: toTab.readable, writable })
+        resolve(channel)
+        return channel
+      }
       const fail = () => resolve(null)
       until.addEventListener('abort', fail)
-      dials.push({ until, open: () => resolve(new StreamChannel(session, { readable: toTab.readable, writable })), fail })
+      dials.push({ until, open, fail })
     })
   const deps: DirectConnectionsDeps = {
     clock,
@@ -134,6 +139,16 @@ describe('a terminal that offers a stream', () => {
     expect(made.unread).toEqual([4])
     expect(made.isClosed()).toBe(true)
     expect(made.connections.size).toBe(0)
+  })
+
+  it('was not reached if its stream closes before it is used', async () => {
+    const made = tab()
+    made.handle(offer(1))
+    made.dials[0]?.open().close()
+    await settle()
+    expect(made.connections.size).toBe(0)
+    expect(made.events).toEqual([])
+    expect(made.signals).toEqual([{ kind: 'hang_up', call: 1, reason: 'failed' }])
   })
 
   it('is ignored by a page that does not dial', () => {

@@ -40,7 +40,8 @@ export class Dialled {
     const stop = this.#clock.after(DIAL_MAX, () => this.#until.abort())
     const channel = await dial(offer, this.#until.signal).catch(() => null)
     stop()
-    if (channel === null || this.#isOver) {
+    // A channel that has closed already dispatches no event.
+    if (channel?.readyState !== 'open' || this.#isOver) {
       channel?.close()
       this.end()
       return
