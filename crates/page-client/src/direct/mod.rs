@@ -23,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 use str0m::crypto::CryptoProvider;
 use watchfire_types::PeerId;
 
+use crate::segment::{Segment, UnsentMessage};
+
 pub(crate) use connections::DirectConnections;
 pub use sockets::DirectLimit;
 pub(crate) use sockets::DirectSockets;
@@ -39,8 +41,6 @@ pub struct DirectOptions {
     /// The listener that browsers may dial. `None`: they are called over WebRTC only.
     pub web_transport: Option<Arc<WebTransportListener>>,
 }
-
-use crate::segment::{Segment, UnsentMessage};
 
 /// A UDP datagram that was received or is to be sent.
 #[derive(Clone, PartialEq, Eq)]

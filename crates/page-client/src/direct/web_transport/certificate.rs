@@ -11,7 +11,8 @@ use wtransport::tls::self_signed::time::{Duration as CalendarDuration, OffsetDat
 /// may differ by a day.
 const VALID_BEFORE: CalendarDuration = CalendarDuration::days(1);
 const VALID_AFTER: CalendarDuration = CalendarDuration::days(12);
-/// A browser may dial days after its signal was sent, if its tab was suspended.
+/// A certificate is replaced long before it expires, so that browsers whose clocks are some days
+/// ahead still accept it.
 const RENEWED_AFTER: Duration = Duration::from_secs(6 * 24 * 3600);
 
 /// A certificate with its private key, an ECDSA key as browsers demand.

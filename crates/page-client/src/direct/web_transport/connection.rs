@@ -48,8 +48,8 @@ struct Opened {
     receiving: RecvStream,
 }
 
-/// Accepts the session at the path of an offer, and opens its stream. Other paths are not found. It
-/// does not return for an offer that was used.
+/// Accepts the session at the path of an offer, and opens its stream. Answers other paths with 404.
+/// For an offer that was used, this function never returns.
 async fn open(incoming: IncomingSession, offers: &Offers) -> Option<Opened> {
     let request = incoming.await.ok()?;
     let secret = secret_of(request.path());

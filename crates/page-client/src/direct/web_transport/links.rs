@@ -55,8 +55,8 @@ impl StreamLinks {
         (secret, event)
     }
 
-    /// Queues a frame. The queue has room for as many as may be queued; if it is gone, an event
-    /// says that the stream is closed.
+    /// Queues a frame. The caller queues at most [`super::FRAMES_MAX`] frames of a stream. A stream
+    /// without a queue has closed, and an event reports that.
     pub(crate) fn write(&self, secret: Secret, frame: Vec<u8>) {
         if let Some(queue) = self.queues.get(&secret)
             && queue.try_send(frame).is_err()
