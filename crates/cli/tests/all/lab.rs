@@ -413,18 +413,21 @@ fn programs_have_a_server_wait_for_the_clock_and_tell_figures() {
     assert!(!output.status.success() && error.contains("exit status: 9"), "{output:?}");
 }
 
-#[test]
-fn a_node_that_left_returns_once() {
+/// A peer whose fetching command has the object when it runs for the second time. `begin` is what it does
+/// first, and `within` is the time in which it leaves.
+fn runs_of_a_node_that_returns(settings: &str, begin: &str, within: &str) -> usize {
     let folder = Folder::new();
     let experiment = r#"
         [peers.mine]
         implementation = "program"
         [peers.mine.settings]
+        SETTINGS
         seed = """
         echo '{"event":"shared","cid":"it"}'
         exec sleep 600"""
         fetch = """
         echo start >> STARTS
+        BEGIN
         [ $(wc -l < STARTS) = 1 ] || echo '{"event":"held"}'
         exec sleep 600"""
         [clusters.c]
@@ -433,14 +436,32 @@ fn a_node_that_left_returns_once() {
         objects.file = { random = "1KiB" }
         seed = { a = "file" }
         fetch = { b = "file" }
-        churn = [{ nodes = "b", part = 1, within = "1s", returns_after = "100ms" }]
+        churn = [{ nodes = "b", part = 1, within = "WITHIN", returns_after = "100ms" }]
         time_max = "60s"
     "#;
     let starts = folder.join("starts");
-    folder.file("one.toml", experiment.replace("STARTS", &starts.display().to_string()));
+    let replaced = [
+        ("STARTS", starts.display().to_string()),
+        ("SETTINGS", settings.to_owned()),
+        ("BEGIN", begin.to_owned()),
+        ("WITHIN", within.to_owned()),
+    ];
+    let replace = |text: String, (name, value): &(&str, String)| text.replace(name, value);
+    folder.file("one.toml", replaced.iter().fold(experiment.to_owned(), replace));
     let output = folder.run_once(&[]);
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(fs::read_to_string(starts).unwrap().lines().count(), 2);
+    fs::read_to_string(starts).unwrap().lines().count()
+}
+
+#[test]
+fn a_node_that_left_returns_once() {
+    assert_eq!(runs_of_a_node_that_returns("", ":", "1s"), 2);
+}
+
+#[test]
+fn a_node_that_leaves_before_it_arrives_returns_too() {
+    let begin = r#"echo '{"event":"ready"}'; read objects"#;
+    assert_eq!(runs_of_a_node_that_returns("waits = true", begin, "0s"), 2);
 }
 
 #[test]

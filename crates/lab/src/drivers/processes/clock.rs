@@ -92,7 +92,8 @@ fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Durati
         }
     }
     let returns = live.plan.returns_at.is_some_and(|at| at <= now);
-    if live.has_left && returns && live.has_arrived && !live.tickets.is_empty() {
+    // A busy machine may notice only now that it left and should be back, before it has arrived.
+    if live.has_left && returns && !live.tickets.is_empty() {
         live.has_left = false;
         live.has_returned = true;
         live.result.left_at = None;
