@@ -14,6 +14,8 @@ import { fileURLToPath } from 'node:url'
 
 const AT_A_TIME = 2
 const SLOWEST = 12
+/** The time after the end of a program in which its output must end. */
+const LEFT_MS = 10_000
 const CARGO = process.env.CARGO || 'cargo'
 const WORKSPACE = (process.env.WORKSPACE || '--workspace').split(' ').filter(Boolean)
 const asked = process.argv.slice(2)
@@ -91,6 +93,20 @@ function run(command, args, options) {
     const output = { stdout: '', stderr: '' }
     for (const name of ['stdout', 'stderr']) child[name]?.setEncoding('utf8').on('data', (text) => (output[name] += text))
     child.once('error', reject)
-    child.once('close', (code) => resolve({ ok: code === 0, ...output }))
+    let isLeft = false
+    let timer
+    // A process that it left behind would keep its output open for ever.
+    child.once('exit', () => {
+      timer = setTimeout(() => {
+        isLeft = true
+        output.stderr += `${command} left a process that holds its output\n`
+        child.stdout?.destroy()
+        child.stderr?.destroy()
+      }, LEFT_MS)
+    })
+    child.once('close', (code) => {
+      clearTimeout(timer)
+      resolve({ ok: code === 0 && !isLeft, ...output })
+    })
   })
 }

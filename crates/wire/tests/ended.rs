@@ -63,13 +63,30 @@ fn be_a_maker() {
     panic!("{} was not killed", std::process::id());
 }
 
+/// A maker that ends with the test, also when the test fails.
+struct Maker(Child);
+
+impl Maker {
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a maker; the maker, and the number of its peer's namespace.
-fn start_maker() -> (Child, u64) {
+fn start_maker() -> (Maker, u64) {
     let mut maker = Command::new(std::env::current_exe().unwrap());
     maker.env(PART, "maker").stdout(Stdio::piped());
-    let mut maker = maker.spawn().unwrap();
+    let mut maker = Maker(maker.spawn().unwrap());
     let mut line = String::new();
-    BufReader::new(maker.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(maker.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let namespace = namespace_of(line.trim()).unwrap();
     assert_ne!(Some(namespace), namespace_of("self"));
     (maker, namespace)
@@ -122,25 +139,24 @@ fn dropping_a_network_ends_its_programs() {
 fn a_killed_maker_leaves_no_process_and_no_namespace() {
     let (mut maker, namespace) = start_maker();
     until("both programs run", || processes_in(namespace) == 2);
-    maker.kill().unwrap();
-    maker.wait().unwrap();
+    maker.kill();
     until("the namespace is gone", || !exists(namespace));
 }
 
 fn the_next_start_ends_what_a_killed_maker_and_watchdog_left() {
     let (mut maker, namespace) = start_maker();
     until("both programs run", || processes_in(namespace) == 2);
-    let own = maker.id().to_string();
+    let own = maker.0.id().to_string();
     let is_watchdog = |pid: &String| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
-        parent == Some(&own) && namespace_of(pid) != Some(namespace)
+        // The namespace of a process that executes another program cannot be read for a moment.
+        parent == Some(&own) && namespace_of(pid).is_some_and(|other| other != namespace)
     };
     let watchdogs: Vec<String> = processes().filter(is_watchdog).collect();
     let [watchdog] = &watchdogs[..] else { panic!("{watchdogs:?}") };
     kill_process(Pid::from_raw(watchdog.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
-    maker.kill().unwrap();
-    maker.wait().unwrap();
+    maker.kill();
     assert_eq!(processes_in(namespace), 2);
     drop(start().unwrap());
     until("the namespace is gone", || !exists(namespace));
