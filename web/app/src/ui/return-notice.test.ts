@@ -41,10 +41,14 @@ it('the service worker shows the notification, with the address of its tab', asy
   const shown = notifications('granted')
   const byWorker: unknown[] = []
   const registration = { showNotification: async (title: string, { data }: NotificationOptions) => void byWorker.push([title, data]) }
-  vi.stubGlobal('navigator', { serviceWorker: { register: () => Promise.resolve(registration), addEventListener: () => {} } })
+  // The worker is active a little after its registration, and shows nothing before.
+  let activate = () => {}
+  const ready = new Promise((resolve) => (activate = () => resolve(registration)))
+  vi.stubGlobal('navigator', { serviceWorker: { register: () => Promise.resolve({}), ready, addEventListener: () => {} } })
   const state = signal<PageState>({ kind: 'waiting', bytes: 0, total: null })
   await notifyWhenBack({ cid: 'a', state }, 'It is back', '')
   state.value = { kind: 'held', content: { kind: 'directory', files: [], links: 0 } }
+  activate()
   await vi.waitFor(() => expect(byWorker).toEqual([['It is back', ADDRESS]]))
   expect(shown).toEqual([])
 })

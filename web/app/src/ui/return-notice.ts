@@ -2,7 +2,7 @@ import { effect } from '@preact/signals'
 import { answerShows } from '../service-worker/show-tab.ts'
 import type { PageSession } from './site.ts'
 
-/** The longest wait for the worker. Some browsers never answer, such as with a full or damaged profile. */
+/** The longest wait for the worker once the page is back. Some browsers never answer, such as with a full or damaged profile. */
 const WORKER_TIMEOUT_MS = 3000
 
 /** Whether the browser has notifications, and the person has not refused them here. */
@@ -29,14 +29,13 @@ export async function notifyWhenBack(session: Pick<PageSession, 'cid' | 'state'>
   return true
 }
 
-/** The service worker of the app, which is told of a click; `null` where there is none, or none in time. */
+/** The service worker of the app once it is active, which is told of a click; `null` where there is none. */
 async function registerWorker(): Promise<ServiceWorkerRegistration | null> {
   // The same listener twice counts once.
   navigator.serviceWorker?.addEventListener('message', answerShows)
   try {
-    const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), WORKER_TIMEOUT_MS))
-    const registered = navigator.serviceWorker?.register('/worker.js', { scope: '/', updateViaCache: 'none' })
-    return (await Promise.race([registered, timeout])) ?? null
+    await navigator.serviceWorker?.register('/worker.js', { scope: '/', updateViaCache: 'none' })
+    return (await navigator.serviceWorker?.ready) ?? null
   } catch {
     return null
   }
@@ -44,7 +43,8 @@ async function registerWorker(): Promise<ServiceWorkerRegistration | null> {
 
 async function show(worker: Promise<ServiceWorkerRegistration | null>, title: string, options: NotificationOptions): Promise<void> {
   try {
-    const registration = await worker
+    const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), WORKER_TIMEOUT_MS))
+    const registration = await Promise.race([worker, timeout])
     // Android has notifications of service workers only.
     if (registration !== null) return await registration.showNotification(title, options)
   } catch {
