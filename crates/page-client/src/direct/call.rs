@@ -11,7 +11,7 @@ use str0m::{Candidate, Event, IceConnectionState, Input, Rtc, RtcError};
 use tokio::sync::OwnedSemaphorePermit;
 use watchfire_types::{Instant, PeerId};
 
-use super::path::{FRAME_BYTES_MAX, Frame, Path};
+use super::path::{FRAME_BYTES_MAX, Misbehaviour, Path};
 use super::send_window::{MAX_BYTES as BUFFERED_BYTES_MAX, SendWindow};
 use super::signal::{HangUpReason, IceCandidate, Signal};
 use super::{Datagram, Output};
@@ -29,10 +29,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const OFFERS_MAX: u32 = 6;
 /// Candidates of the other side for each of its offers.
 const CANDIDATES_MAX: usize = 64;
-
-/// The peer sent a signal or a frame that no honest peer sends.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Misbehaviour(pub(super) &'static str);
 
 pub(super) struct Call {
     pub(super) number: u32,
@@ -301,15 +297,8 @@ impl Call {
             Event::ChannelData(data) if Some(data.id) == self.channel => {
                 (self.alive_at, self.moved_at) = (now, now);
                 self.is_silent = false;
-                let frame = Frame::decode(&data.data.into());
-                match frame.ok_or(Misbehaviour("an invalid frame"))? {
-                    Frame::Segment(segment) => {
-                        outputs.push_back(Output::Segment { peer: self.peer, segment });
-                    }
-                    Frame::Read(id) => self
-                        .path
-                        .handle_read(id)
-                        .map_err(|_| Misbehaviour("an acknowledgement of an unsent message"))?,
+                if let Some(segment) = self.path.receive(&data.data.into())? {
+                    outputs.push_back(Output::Segment { peer: self.peer, segment });
                 }
             }
             Event::ChannelClose(_) | Event::Closed => {

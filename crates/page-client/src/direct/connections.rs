@@ -8,7 +8,8 @@ use std::time::{Duration, Instant as StdInstant};
 
 use watchfire_types::{Instant, PeerId};
 
-use super::call::{Call, Misbehaviour, parse_datagram};
+use super::call::{Call, parse_datagram};
+use super::path::Misbehaviour;
 use super::public_addresses::PublicAddresses;
 use super::signal::{HangUpReason, Signal};
 use super::sockets::DirectLimit;

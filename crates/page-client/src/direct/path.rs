@@ -25,9 +25,13 @@ const ACKNOWLEDGEMENTS_MAX: usize = 64;
 const SEGMENT: u8 = 0;
 const READ: u8 = 1;
 
+/// The peer sent a signal or a frame that no honest peer sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Misbehaviour(pub(super) &'static str);
+
 /// A frame from the other side.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+enum Frame {
     Segment(Segment),
     /// The other side has read this message.
     Read(u32),
@@ -35,7 +39,7 @@ pub(super) enum Frame {
 
 impl Frame {
     /// Returns `None` for a frame that no honest peer sends.
-    pub(super) fn decode(frame: &Bytes) -> Option<Frame> {
+    fn decode(frame: &Bytes) -> Option<Frame> {
         if frame.len() > FRAME_BYTES_MAX {
             return None;
         }
@@ -79,7 +83,7 @@ pub(super) struct Path {
 
 /// The other side acknowledged a message that it cannot have read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InvalidAcknowledgement;
+struct InvalidAcknowledgement;
 
 impl Path {
     pub(super) fn new() -> Self {
@@ -147,8 +151,21 @@ impl Path {
         sendable.min_by_key(|(_, sending)| !sending.is_short()).map(|(at, _)| at)
     }
 
+    /// Handles a frame from the other side. Returns the part of a message that it carries.
+    pub(super) fn receive(&mut self, frame: &Bytes) -> Result<Option<Segment>, Misbehaviour> {
+        match Frame::decode(frame).ok_or(Misbehaviour("an invalid frame"))? {
+            Frame::Segment(segment) => Ok(Some(segment)),
+            Frame::Read(id) => match self.handle_read(id) {
+                Ok(()) => Ok(None),
+                Err(InvalidAcknowledgement) => {
+                    Err(Misbehaviour("an acknowledgement of an unsent message"))
+                }
+            },
+        }
+    }
+
     /// The other side has read this message.
-    pub(super) fn handle_read(&mut self, id: u32) -> Result<(), InvalidAcknowledgement> {
+    fn handle_read(&mut self, id: u32) -> Result<(), InvalidAcknowledgement> {
         let at = self.sending.iter().position(|sending| sending.message.id == id);
         let Some(at) = at else { return Ok(()) };
         // A message that was taken back may have been read before it was sent again.

@@ -7,8 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use watchfire_types::{Instant, PeerId};
 
 use super::Output;
-use super::call::Misbehaviour;
-use super::path::{Frame, Path};
+use super::path::{Misbehaviour, Path};
 use super::web_transport::{FRAMES_MAX, Offer, Secret, StreamEvent};
 use crate::segment::UnsentMessage;
 
@@ -115,14 +114,8 @@ impl StreamCall {
         self.moved_at = now;
         match event {
             StreamEvent::Frame(frame) => {
-                match Frame::decode(&frame).ok_or(Misbehaviour("an invalid frame"))? {
-                    Frame::Segment(segment) => {
-                        outputs.push_back(Output::Segment { peer: self.peer, segment });
-                    }
-                    Frame::Read(id) => self
-                        .path
-                        .handle_read(id)
-                        .map_err(|_| Misbehaviour("an acknowledgement of an unsent message"))?,
+                if let Some(segment) = self.path.receive(&frame)? {
+                    outputs.push_back(Output::Segment { peer: self.peer, segment });
                 }
             }
             StreamEvent::Malformed => return Err(Misbehaviour("an invalid frame")),
