@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use watchfire_content::live::Beginning;
 use watchfire_p2p::{Host, Multiaddr};
 use watchfire_page_client::{Have, PageClient};
-use watchfire_store::{DiskLimits, DiskStore, ReadBlocks as _, Stores};
+use watchfire_store::{DiskLimits, DiskStore, Stores};
 use watchfire_traces::{Kind, Span};
 
 use crate::cpu_profile::CpuProfileOption;
@@ -18,6 +17,7 @@ use crate::fetching::{Ending, WaitOptions, dial, parse_timeout, wait};
 use crate::hold_commands::obey;
 use crate::host_options::HostOptions;
 use crate::link::Link;
+use crate::live_pages::refuse_to_hold;
 use crate::page_clients::{Announcer, join_page, page_link};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
@@ -120,7 +120,7 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         let fetch = span.within(host.fetch(link.cid.clone())).await?;
         match wait(fetch, &link.cid, &announcer, &mut signals, &options, || Ok(())).await? {
             Ending::Complete(_) => {
-                if let Err(error) = refuse_live(store, link) {
+                if let Err(error) = refuse_to_hold(store, &link.cid) {
                     host.stop().await;
                     return Err(error);
                 }
@@ -146,19 +146,6 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
     }
     serve(&host, &mut signals, arguments.json, || Ok(())).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// No block of a live page links to its entries. A peer that held only its first block would look like one that has all of it.
-fn refuse_live(store: &DiskStore, link: &Link) -> anyhow::Result<()> {
-    let first = store.get(&link.cid)?;
-    if first.is_some_and(|block| Beginning::decode(block.bytes()).is_ok()) {
-        store.unpin(&link.cid)?;
-        anyhow::bail!(
-            "cannot hold {}: it is a live page; `watchfire get --follow --store FOLDER` keeps its entries and serves them",
-            link.cid
-        );
-    }
-    Ok(())
 }
 
 fn report(

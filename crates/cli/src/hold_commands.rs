@@ -29,6 +29,7 @@ use watchfire_p2p::{Host, Multiaddr, Progress};
 use watchfire_store::{DiskStore, ImportOptions, WriteBlocks as _, import};
 
 use crate::link::Link;
+use crate::live_pages::refuse_to_hold;
 use crate::serving::{emit, exchange};
 use crate::signals::Signals;
 
@@ -147,6 +148,7 @@ async fn run(host: &Arc<Host>, store: &Arc<DiskStore>, command: Command) -> anyh
                 host.connect(peer).await?;
             }
             fetch(host, &link.cid).await?;
+            refuse_to_hold(store, &link.cid)?;
             Ok(json!({ "event": "held", "cid": link.cid.to_string() }))
         }
         Command::Release(cid) => {

@@ -3,6 +3,8 @@
 mod follow;
 mod kept_head;
 mod publish;
+mod refuse;
 
 pub use follow::{Follow, follow};
 pub use publish::{Publish, publish};
+pub use refuse::refuse_to_hold;

@@ -113,6 +113,17 @@ fn readers_have_all_from_each_other_when_the_publisher_has_gone() {
     let held = run_in(&live.scratch, &["hold", &live.link, "--store", "held"]);
     let refusal = text(&held.stderr);
     assert!(held.status.code() == Some(1) && refusal.contains("it is a live page"), "{refusal}");
+    let mut hold =
+        Serving::start_with_input(&live.scratch, "hold", &["--commands", "--store", "held"]);
+    hold.event("started");
+    let mut commands = hold.child.stdin.take().expect("a pipe");
+    commands.write_all(format!("hold {}\n", live.link).as_bytes()).expect("it reads");
+    let refusal = hold.event("failed");
+    assert!(
+        refusal["error"].as_str().is_some_and(|why| why.contains("it is a live page")),
+        "{refusal}"
+    );
+    assert_eq!(hold.interrupt(), Some(0));
     let reads_all = |reader: &mut Serving| {
         for number in 1..=20 {
             assert_eq!(entry(reader), text_entry(number, &format!("line {number}")));
