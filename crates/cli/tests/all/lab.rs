@@ -464,6 +464,51 @@ fn a_node_that_leaves_before_it_arrives_returns_too() {
     assert_eq!(runs_of_a_node_that_returns("waits = true", begin, "0s"), 2);
 }
 
+/// The first of two nodes that return is ready only after the second one has returned, so it holds up no other node.
+#[test]
+fn a_node_that_returns_slowly_holds_up_no_other() {
+    let folder = Folder::new();
+    let experiment = r#"
+        [peers.mine]
+        implementation = "program"
+        [peers.mine.settings]
+        waits = true
+        seed = """
+        echo '{"event":"shared","cid":"it"}'
+        exec sleep 600"""
+        fetch = """
+        case $PWD in */b*) own=b ;; *) own=c ;; esac
+        echo start >> RUNS-$own
+        if [ $own = b ] && [ $(wc -l < RUNS-b) = 2 ]; then
+          until [ "$(wc -l < RUNS-c)" = 2 ]; do sleep 0.05; done
+        fi
+        echo '{"event":"ready"}'; read objects
+        echo '{"event":"held"}'
+        exec sleep 600"""
+        [clusters.c]
+        groups = [
+          { name = "a", peer = "mine" }, { name = "b", peer = "mine" }, { name = "c", peer = "mine" },
+        ]
+        [scenarios.s]
+        objects.file = { random = "1KiB" }
+        seed = { a = "file" }
+        fetch = { b = "file", c = "file" }
+        churn = [
+          { nodes = "b", part = 1, within = "0s", returns_after = "100ms" },
+          { nodes = "c", part = 1, within = "0s", returns_after = "1s" },
+        ]
+        time_max = "40s"
+    "#;
+    let runs = folder.join("runs").display().to_string();
+    folder.file("one.toml", experiment.replace("RUNS", &runs));
+    let output = folder.run_once(&[]);
+    assert!(output.status.success(), "{output:?}");
+    for node in ["b", "c"] {
+        let starts = fs::read_to_string(format!("{runs}-{node}")).unwrap();
+        assert_eq!(starts.lines().count(), 2, "starts of {node}");
+    }
+}
+
 #[test]
 fn a_program_is_as_good_as_itself() {
     let folder = Folder::new();

@@ -98,10 +98,16 @@ fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Durati
         live.has_returned = true;
         live.result.left_at = None;
         live.has_arrived = false;
+        live.is_starting = true;
         live.prepare(program);
-        live.wait_until_ready();
     }
-    if live.has_left && !returns {
+    if (live.has_left && !returns) || live.result.failure.is_some() {
+        return;
+    }
+    if live.is_starting {
+        live.is_starting = !live.is_ready();
+    }
+    if live.is_starting {
         return;
     }
     let is_due = live.plan.arrives_at <= now || live.plan.returns_at.is_some_and(|at| at <= now);

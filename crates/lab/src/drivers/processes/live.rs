@@ -10,7 +10,8 @@ use watchfire_types::Rng;
 use super::network::{Network, Site};
 use super::objects::Content;
 use super::parts::Parts;
-use super::programs::{Node, Program, Status, Ticket, Usage};
+use super::process::NodeError;
+use super::programs::{Node, Program, START_TIMEOUT, Status, Ticket, Usage};
 use super::records::Records;
 use super::workspace::Workspace;
 use super::{DriverError, NodeProgress, NodeState, processors};
@@ -37,6 +38,8 @@ pub struct Live<'a> {
     pub has_arrived: bool,
     pub has_left: bool,
     pub has_returned: bool,
+    /// It has returned, and cannot fetch yet.
+    pub is_starting: bool,
     /// Changes of its link, and of its router, that have happened.
     pub link_changes: usize,
     pub router_changes: usize,
@@ -78,6 +81,7 @@ pub fn sites<'a>(
             has_arrived: false,
             has_left: false,
             has_returned: false,
+            is_starting: false,
             link_changes: 0,
             router_changes: 0,
             cpu_before: Duration::ZERO,
@@ -229,8 +233,24 @@ impl Live<'_> {
     }
 
     pub fn wait_until_ready(&mut self) {
-        if let Some(Err(error)) = self.node.as_mut().map(|node| node.wait_until_ready()) {
+        if let Some(Err(error)) =
+            self.node.as_mut().map(|node| node.wait_until_ready(START_TIMEOUT))
+        {
             self.fail(&error);
+        }
+    }
+
+    /// Whether it can fetch, as far as is known now. A node that returns starts while the others run, and the clock must
+    /// not wait for it: it would see their progress late, and let them arrive and leave late. Such a node has until the end
+    /// of the run to start.
+    pub fn is_ready(&mut self) -> bool {
+        match self.node.as_mut().map(|node| node.wait_until_ready(Duration::ZERO)) {
+            Some(Ok(())) => true,
+            None | Some(Err(NodeError::NotReady { .. })) => false,
+            Some(Err(error)) => {
+                self.fail(&error);
+                false
+            }
         }
     }
 

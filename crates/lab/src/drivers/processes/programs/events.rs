@@ -155,9 +155,9 @@ impl Node for EventNode {
         self.address.clone()
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), NodeError> {
         let Some(process) = self.process.as_mut().filter(|_| self.waits) else { return Ok(()) };
-        process.wait_until(START_TIMEOUT, |process| {
+        process.wait_until(timeout, |process| {
             let is_ready = |event: &Value| event["event"] == "ready";
             Ok(events(process)?.iter().any(is_ready).then_some(()))
         })

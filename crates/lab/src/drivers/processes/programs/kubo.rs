@@ -103,7 +103,7 @@ impl Program for Kubo {
         let tickets = self.add(&repository, contents)?;
         let mut daemon = self.daemon(site, &repository)?;
         daemon.tickets = tickets;
-        daemon.wait_until_ready()?;
+        daemon.wait_until_ready(START_TIMEOUT)?;
         Ok(Box::new(daemon))
     }
 
@@ -209,8 +209,8 @@ impl Node for Daemon {
         Some(format!("/ip4/{}/tcp/{PORT}/p2p/{}", self.site.address, self.id))
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
-        self.process.wait_until(START_TIMEOUT, |process| {
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), NodeError> {
+        self.process.wait_until(timeout, |process| {
             let is_ready = process.lines()?.iter().any(|line| line.contains("Daemon is ready"));
             Ok(is_ready.then_some(()))
         })?;

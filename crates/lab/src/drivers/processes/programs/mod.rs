@@ -76,8 +76,9 @@ pub trait Node {
     fn process(&self) -> Option<u32> {
         None
     }
-    /// Waits until a node that was prepared can fetch. Nodes are prepared one after another, and start together.
-    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
+    /// Waits until a node that was prepared can fetch. Nodes are prepared one after another, and start together. Without
+    /// a timeout, the error [`NodeError::NotReady`] only means that it cannot fetch yet.
+    fn wait_until_ready(&mut self, _timeout: Duration) -> Result<(), NodeError> {
         Ok(())
     }
     /// Begins to fetch the tickets, and dials these addresses.

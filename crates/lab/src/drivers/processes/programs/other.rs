@@ -175,7 +175,7 @@ mod tests {
         let program = Other::new(PathBuf::new(), &settings).unwrap();
         let ticket = Ticket { object: 0, name: "n".to_owned(), bytes: 9 };
         let mut node = program.prepare(&site, &[ticket], &[]).unwrap();
-        node.wait_until_ready().unwrap();
+        node.wait_until_ready(START_TIMEOUT).unwrap();
         assert!(!node.poll().unwrap().has_all);
         node.fetch(&["a".to_owned()]).unwrap();
         while !node.poll().unwrap().has_all {}

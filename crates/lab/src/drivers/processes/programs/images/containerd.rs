@@ -8,10 +8,11 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::disk::Disk;
 use super::skopeo::bytes_below;
-use super::{NAME, NodeError, Process, START_TIMEOUT, Site};
+use super::{NAME, NodeError, Process, Site};
 
 /// Layers that are fetched at the same time: the default of Kubernetes nodes.
 const DOWNLOADS: &str = "3";
@@ -69,8 +70,8 @@ impl Engine {
         Ok(Engine { process, unpacks, content: disk.written().join(CONTENT), hosts })
     }
 
-    pub fn wait_until_ready(&mut self) -> Result<(), NodeError> {
-        self.process.wait_until(START_TIMEOUT, |process| {
+    pub fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), NodeError> {
+        self.process.wait_until(timeout, |process| {
             let socket = process.id().map(|id| format!("/proc/{id}/cwd/{SOCKET}"));
             Ok(socket.and_then(|socket| UnixStream::connect(socket).ok()).map(|_| ()))
         })

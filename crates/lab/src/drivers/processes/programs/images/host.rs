@@ -8,8 +8,8 @@ use super::cache::Cache;
 use super::containerd::Engine;
 use super::mirror::Mirror;
 use super::{
-    Content, NAME, Node, NodeError, Process, STOP_TIMEOUT, Site, Status, Ticket, Totals, Usage,
-    skopeo,
+    Content, NAME, Node, NodeError, Process, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket,
+    Totals, Usage, skopeo,
 };
 
 /// How long a host may take that pulls its images before the clock starts.
@@ -72,7 +72,7 @@ impl Host {
     /// Pulls all images before the clock starts. Then it wants none any more.
     pub fn pull_before(mut self) -> Result<Self, NodeError> {
         let started_at = Instant::now();
-        self.wait_until_ready()?;
+        self.wait_until_ready(START_TIMEOUT)?;
         self.fetch(&[])?;
         while !self.poll()?.has_all || self.pull.is_some() {
             if started_at.elapsed() > PULL_TIMEOUT {
@@ -160,8 +160,8 @@ impl Host {
 }
 
 impl Node for Host {
-    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
-        self.engine.as_mut().map_or(Ok(()), Engine::wait_until_ready)
+    fn wait_until_ready(&mut self, timeout: Duration) -> Result<(), NodeError> {
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.wait_until_ready(timeout))
     }
 
     fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
