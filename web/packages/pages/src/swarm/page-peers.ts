@@ -3,6 +3,7 @@ import type { Cid } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import type { BlockMap, Counts, Have, PageProblem, PeerStatus } from './api.ts'
 import { BlockAvailability } from './block-availability.ts'
+import type { Millis } from './clock.ts'
 import { mapBlocks } from './block-map.ts'
 import type { FirstRequest } from './first-request.ts'
 import type { Member, PeerRoster } from './peer-roster.ts'
@@ -31,6 +32,8 @@ export class PagePeers {
   readonly #set: PeerSet
   readonly #availability: BlockAvailability
   readonly #silent: SilentPeers
+  /** The server's counts, as they were last. */
+  #counts: Counts | null = null
 
   constructor(deps: PagePeersDeps) {
     this.#deps = deps
@@ -75,7 +78,7 @@ export class PagePeers {
   }
 
   remove(peer: PeerId): void {
-    this.#silent.delete(peer)
+    this.#silent.noteLeft(peer)
     this.#set.remove(peer)
   }
 
@@ -87,6 +90,11 @@ export class PagePeers {
   /** The server's counts, without peers that this tab knows to be gone. */
   correct(counts: Counts): Counts {
     return this.#silent.correct(counts)
+  }
+
+  /** When the last holder fell silent that these counts have. `null` if another holder is there, or none was. */
+  holdersLostAt(counts: Counts): Millis | null {
+    return counts.holders > 0 && this.correct(counts).holders === 0 ? this.#silent.holderLostAt : null
   }
 
   /** Disconnects a peer that misbehaves, and does not let it come back. */
@@ -111,8 +119,11 @@ export class PagePeers {
     )
   }
 
-  /** The server's counts changed. */
-  noteCounts({ watching, holders }: { readonly watching: number; readonly holders: number }): void {
+  /** The server's counts, which may have changed. */
+  noteCounts(counts: Counts): void {
+    if (counts !== this.#counts) this.#silent.noteCounts()
+    this.#counts = counts
+    const { watching, holders } = this.correct(counts)
     if (watching > 0 && holders >= watching) this.#availability.noteAllComplete(watching)
   }
 

@@ -189,6 +189,30 @@ describe('a peer with much traffic', () => {
     expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
   })
 
+  it('is no holder any more when its network is gone, although the server still counts it', async () => {
+    const { seeker } = await pair()
+    await clock.until(() => isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
+    const [holder] = server.members
+    if (holder === undefined) throw new Error('nobody shares the page')
+    const handle = server.handle.bind(server)
+    server.handle = (member, event, payload) => (member === holder ? { status: 'timeout' } : handle(member, event, payload))
+    net.cut()
+    await clock.until(() => seeker.state.counts.holders === 0)
+    expect(seeker.state).toMatchObject({ phase: 'unavailable', counts: { watching: 1 }, peers: [] })
+    const phases = new Set<string>()
+    seeker.subscribe(({ phase }) => phases.add(phase))
+    clock.pass(5_000)
+    expect(seeker.state.sinceAvailable).toBeGreaterThanOrEqual(5_000)
+    // Now the server notices it too. The page is not available in between.
+    server.removeMember(holder)
+    clock.pass(5_000)
+    expect([...phases]).toEqual(['unavailable'])
+    expect(seeker.state.counts).toMatchObject({ watching: 1, holders: 0 })
+    net.heal()
+    open(seeker.root, await film())
+    await clock.until(() => isComplete(seeker))
+  })
+
   it('has no direct connection after the page is closed', async () => {
     const { holder, seeker } = await pair()
     await clock.until(() => isDirect(holder) && isDirect(seeker))

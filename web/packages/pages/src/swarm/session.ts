@@ -157,7 +157,8 @@ export class Session implements PageSession {
 
   get state(): PageState {
     const { progress } = this.#content
-    const { counts, lastAvailableAt, presence } = this.#topic
+    const { counts, presence } = this.#topic
+    const lastAvailableAt = this.#topic.lastAvailableAt ?? this.#peers.holdersLostAt(counts)
     const { bytesIn, bytesOut } = this.#exchange.totals
     const phase = this.#phase
     const statusOf = (peer: PeerId) => this.#peers.status(peer, this.#exchange.peer(peer), progress.blocksTotal) ?? []
@@ -231,8 +232,14 @@ export class Session implements PageSession {
   get #isSource(): boolean {
     const { have, progress } = this.#content
     if (have !== 'all' || (progress.bytesTotal ?? 0) < SUPER_SEEDING_BYTES_MIN) return false
-    const { holders, watching } = this.#topic.counts
+    const { holders, watching } = this.#peers.correct(this.#topic.counts)
     return holders <= 1 || (this.#isOurs && holders * 2 <= watching)
+  }
+
+  /** Whether a peer has a full copy. The server counts holders for a while whose network is gone. `null` until it has counted. */
+  get #isAvailable(): boolean | null {
+    const { isAvailable, counts } = this.#topic
+    return this.#peers.holdersLostAt(counts) === null ? isAvailable : false
   }
 
   #requestFirst(root: Cid, limits: Limits, random: () => number): FirstRequest | null {
@@ -246,7 +253,7 @@ export class Session implements PageSession {
     if (this.#failure !== null) return 'failed'
     const { have, isComplete, isStarted } = this.#content
     if (isComplete) return 'complete'
-    if (isStarted && this.#topic.isAvailable === false && !this.#exchange.isAnythingAvailable) return 'unavailable'
+    if (isStarted && this.#isAvailable === false && !this.#exchange.isAnythingAvailable) return 'unavailable'
     return have === 'some' ? 'loading' : 'searching'
   }
 

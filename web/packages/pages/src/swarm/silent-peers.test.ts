@@ -45,6 +45,33 @@ describe('the counts of a page', () => {
     expect(silent.correct(countsOf(2, 2, 0, nodes))).toEqual(countsOf(2, 2, 0, nodes))
   })
 
+  it('leave out a tab that has left until the server has sent counts without it, or for two seconds', () => {
+    for (const left of [() => silent.noteCounts(), () => clock.pass(2_000)]) {
+      silent.add(ALICE, 'all')
+      // Counts that change for another reason have it still.
+      silent.noteCounts()
+      silent.noteLeft(ALICE)
+      expect(silent.correct(countsOf(2, 1, 0))).toEqual(countsOf(1, 0, 0))
+      left()
+      expect(silent.correct(countsOf(1, 0, 0))).toEqual(countsOf(1, 0, 0))
+      expect(silent.correct(countsOf(2, 1, 0))).toEqual(countsOf(2, 1, 0))
+    }
+  })
+
+  it('show when the last holder was lost', () => {
+    expect(silent.holderLostAt).toBeNull()
+    for (const [peer, have] of [
+      [ALICE, 'all'],
+      [BOB, 'some'],
+    ] as const) {
+      clock.pass(1_000)
+      silent.add(peer, have)
+    }
+    expect(silent.holderLostAt).toBe(1_000)
+    silent.delete(ALICE)
+    expect(silent.holderLostAt).toBeNull()
+  })
+
   it('leave out a bounded number of tabs', () => {
     for (let i = 0; i < 100; i++) silent.add(i.toString(16).padStart(16, '0') as PeerId, 'all')
     expect(silent.correct(countsOf(100, 100, 0)).watching).toBe(36)

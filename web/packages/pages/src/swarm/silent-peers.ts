@@ -4,6 +4,8 @@ import type { Clock, Millis } from './clock.ts'
 
 /** A server drops a client that has sent nothing for a minute. After that it does not count the peer any more. */
 const COUNTED_MAX: Millis = 60_000
+/** The server sends changed counts at most once a second. Counts that are older than this are not. */
+const COUNTS_LATE_MAX: Millis = 2_000
 /** As many as a page has peers here. When the limit is reached, the counts keep further silent peers. */
 const PEERS_MAX = 64
 
@@ -14,7 +16,9 @@ const PEERS_MAX = 64
 export class SilentPeers {
   readonly #clock: Clock
   readonly #onChange: () => void
-  readonly #peers = new Map<PeerId, { readonly have: Have }>()
+  readonly #peers = new Map<PeerId, { readonly have: Have; readonly since: Millis }>()
+  /** Those of them that have left, until the server sends counts without them. */
+  readonly #left = new Set<PeerId>()
 
   constructor(clock: Clock, onChange: () => void) {
     this.#clock = clock
@@ -23,20 +27,37 @@ export class SilentPeers {
 
   add(peer: PeerId, have: Have): void {
     if (this.#peers.size >= PEERS_MAX) return
-    const found = { have }
-    this.#peers.set(peer, found)
-    this.#clock.after(COUNTED_MAX, () => {
-      if (this.#peers.get(peer) === found) this.delete(peer)
-    })
+    this.#peers.set(peer, { have, since: this.#clock.now() })
+    this.#deleteAfter(COUNTED_MAX, peer)
   }
 
-  /** The peer sends again, or the server does not count it any more. */
+  /** The peer sends again. */
   delete(peer: PeerId): void {
+    this.#left.delete(peer)
     if (this.#peers.delete(peer)) this.#onChange()
+  }
+
+  /** The server has noticed that the peer is gone. Its last counts may still have the peer. */
+  noteLeft(peer: PeerId): void {
+    if (!this.#peers.has(peer)) return
+    this.#left.add(peer)
+    this.#deleteAfter(COUNTS_LATE_MAX, peer)
+  }
+
+  /** The server sent new counts. */
+  noteCounts(): void {
+    for (const peer of [...this.#left]) this.delete(peer)
   }
 
   clear(): void {
     this.#peers.clear()
+    this.#left.clear()
+  }
+
+  /** When the last one of them with a full copy fell silent. `null` if there is none. */
+  get holderLostAt(): Millis | null {
+    const holders = [...this.#peers.values()].filter(({ have }) => have === 'all')
+    return holders.length === 0 ? null : Math.max(...holders.map(({ since }) => since))
   }
 
   /** The server's counts without these peers. This tab always counts. */
@@ -47,5 +68,12 @@ export class SilentPeers {
     const without = (count: number, have: Have) => Math.max(0, count - silent.filter((each) => each.have === have).length)
     const holders = Math.min(watching, without(counts.holders, 'all'))
     return { ...counts, watching, holders, partial: Math.min(watching - holders, without(counts.partial, 'some')) }
+  }
+
+  #deleteAfter(time: Millis, peer: PeerId): void {
+    const found = this.#peers.get(peer)
+    this.#clock.after(time, () => {
+      if (this.#peers.get(peer) === found) this.delete(peer)
+    })
   }
 }
