@@ -77,13 +77,13 @@ test('a file dropped on the site is shown to those who open its link, and again 
  * Opens the page of an example in a tab of its own. `said` waits until the example has logged a line that contains these words, and
  * returns the line.
  */
-async function runExample(visitor, title, cid = '') {
+async function runExample(visitor, title, cid = '', key = '') {
   const example = EXAMPLES.find((one) => one.title === title)
   assert.ok(example, `a README has the example "${title}"`)
   const { tab, pageErrors } = await visitor.openAnotherTab()
   const lines = []
   tab.on('console', (message) => lines.push(message.text()))
-  await tab.goto(`${site.origin}/${example.file}#${cid}`)
+  await tab.goto(`${site.origin}/${example.file}#${new URLSearchParams({ cid, key })}`)
   const said = (/** @type {string} */ words) =>
     waitUntil(
       () => lines.find((line) => line.includes(words)),
@@ -93,11 +93,11 @@ async function runExample(visitor, title, cid = '') {
   return { tab, said, cid: async () => (await said('/p/')).split('/p/')[1] }
 }
 
-test('each example of the READMEs does what it says', async (t) => {
+test('each example of the READMEs and of the reference does what it says', async (t) => {
   const visitor = await visit(t, await startFor(t))
-  const run = (/** @type {string} */ title, cid = '') => {
+  const run = (/** @type {string} */ title, cid = '', key = '') => {
     left.delete(title)
-    return runExample(visitor, title, cid)
+    return runExample(visitor, title, cid, key)
   }
   const left = new Set(EXAMPLES.map(({ title }) => title))
   const sharer = await run('Share a file: ts')
@@ -116,7 +116,36 @@ test('each example of the READMEs does what it says', async (t) => {
   const publisher = await run('Live pages: ts')
   const follower = await run('Read a live page: ts', await publisher.cid())
   await follower.said('Match report 2 true')
+
+  const keeper = await run('Private pages: ts')
+  const [secret, key] = (await keeper.cid()).split('#key=')
+  const confidant = await run('Read a private page: ts', secret, key)
+  await confidant.said('wrong-key')
+  await confidant.said('open Only for you')
+
+  const caught = await run('`@watchfire/pages`: ts')
+  await caught.said('bad-path')
+  const built = await run('`@watchfire/pages/content`: ts')
+  await built.said('bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e hello world')
+  const formatted = await run('`@watchfire/pages/messages` and `@watchfire/pages/problems`: ts')
+  await formatted.said('1,5 KiB')
   assert.deepEqual([...left], [], 'these examples were not run')
+})
+
+test('an element shows a private page with its key, and is locked without it', async (t) => {
+  const server = await startFor(t)
+  const keeper = await runExample(await visit(t, server), 'Private pages: ts')
+  const [cid, key] = (await keeper.cid()).split('#key=')
+  const reader = await visit(t, server, `#${cid}`)
+  const element = reader.tab.locator('watch-fire')
+  const isLocked = async () => (await statusOf(reader)) === 'locked'
+  await waitUntil(isLocked, 'the page is locked', WAIT_MS)
+  await element.evaluate((each) => each.setAttribute('key', 'x'.repeat(43)))
+  await waitUntil(isLocked, 'another key does not open it', WAIT_MS)
+  assert.equal(await shadowOf(reader).count(), 0)
+  await element.evaluate((each, key) => each.setAttribute('key', key), key)
+  await shadowOf(reader).getByText('Only for you').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(reader), 'shown')
 })
 
 test('a dropped text is ignored', async (t) => {

@@ -1,18 +1,24 @@
-// The examples in the READMEs of the packages, as pages of a site. Only the address of the server differs, which `serveSite` sets.
+// The examples in the READMEs of the packages and in the reference, as pages of a site. Only the address of the server differs, which
+// `serveSite` sets.
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const PACKAGES = fileURLToPath(new URL('../../../web/packages', import.meta.url))
-/** The examples take this name from their surroundings. */
-const SURROUNDINGS = 'const cid = location.hash.slice(1)\n'
+const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
+const DOCUMENTS = {
+  pages: 'web/packages/pages/README.md',
+  element: 'web/packages/element/README.md',
+  reference: 'docs/reference/javascript-pages.md',
+}
+/** The examples take this name from their surroundings. Some read the key of a private page from the fragment themselves. */
+const SURROUNDINGS = "const cid = new URLSearchParams(location.hash.slice(1)).get('cid')\n"
 
 /** The examples by their titles: the section and the language. `file` is the page of the site that runs the example. */
-export const EXAMPLES = ['pages', 'element'].flatMap(examplesOf)
+export const EXAMPLES = Object.entries(DOCUMENTS).flatMap(examplesOf)
 
-function examplesOf(name) {
-  const sections = readFileSync(path.join(PACKAGES, name, 'README.md'), 'utf8').split(/^#+ /m)
+function examplesOf([name, document]) {
+  const sections = readFileSync(path.join(REPOSITORY, document), 'utf8').split(/^#+ /m)
   const examples = sections.flatMap((section) => {
     const [heading] = section.split('\n', 1)
     return [...section.matchAll(/^```(ts|html)\n(.*?)^```$/gms)].map(([, language, code]) => ({ heading, language, code }))
