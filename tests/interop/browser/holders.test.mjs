@@ -146,6 +146,37 @@ test('a large page arrives completely although one of its two holders never repl
   await visitor.waitUntilComplete()
 })
 
+test('a large page arrives although one of its two holders sends every block slowly', async (t) => {
+  const server = await startServer(t)
+  const { root, blocks } = blocksOf(FILM)
+  const slow = trickle(await joinPage(t, server, root, 'all', honestHolder(blocks)))
+  const fast = await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.waitUntilComplete()
+  t.diagnostic(`of ${blocks.size} blocks, the slow holder sent ${slow.blocksSent} and the other ${fast.blocksSent}`)
+  assert(slow.wantsReceived.length > 0, 'the slow holder was asked')
+  assert(slow.blocksSent <= blocks.size / 4, `the page waited for ${slow.blocksSent} blocks of the slow holder`)
+  visitor.assertNoPageErrors()
+})
+
+test('a page arrives from an only holder that sends it slowly, and is sent once', async (t) => {
+  const server = await startServer(t)
+  // It takes longer than a holder may be silent.
+  const { root, blocks } = blocksOf(generated(200_000))
+  const slow = trickle(await joinPage(t, server, root, 'all', honestHolder(blocks)))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.waitUntilComplete()
+  assert.equal(slow.blocksSent, 1)
+  visitor.assertNoPageErrors()
+})
+
+/** Makes a peer send a block of 1 MiB in half a minute, a piece at a time, so that it is never silent. */
+function trickle(peer) {
+  return Object.assign(peer, { segmentBytes: 8192, pauseMs: 250 })
+}
+
 for (const [what, behaviour] of Object.entries({ 'sends wrong bytes': lyingHolder, 'never replies': silentHolder })) {
   test(`when the only holder ${what}, nothing is shown until another holder comes`, async (t) => {
     const server = await startServer(t)

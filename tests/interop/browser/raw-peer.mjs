@@ -1,5 +1,7 @@
 // A peer of a page without a browser: the stock Phoenix client, with hand-written messages.
 
+import { setTimeout } from 'node:timers/promises'
+
 import { Socket } from 'phoenix-1.8.16'
 import { WebSocket } from 'ws'
 
@@ -136,6 +138,9 @@ class RawPeer {
   counts = new Inbox()
   /** Other peers that joined, as the server announced them. */
   joined = new Inbox()
+  /** The most bytes of a message in one segment, and the pause after each segment. */
+  segmentBytes = FRAME_BYTES_MAX - PEER_BYTES - SEGMENT_HEAD_BYTES
+  pauseMs = 0
   #channel
   #answer
   #messages = new Map()
@@ -189,13 +194,14 @@ class RawPeer {
   /** Sends a whole message in segments, and retries those that the server rejects for now. */
   async sendMessage(to, message) {
     const id = ++this.#lastMessage
-    const room = FRAME_BYTES_MAX - PEER_BYTES - SEGMENT_HEAD_BYTES
+    const room = this.segmentBytes
     for (let offset = 0; offset === 0 || offset < message.length; offset += room) {
       const head = Buffer.alloc(SEGMENT_HEAD_BYTES)
       head.writeUInt32BE(id, 0)
       head.writeUInt32BE(offset, 4)
       head.writeUInt32BE(message.length, 8)
       await this.relay(Buffer.concat([to, head, message.subarray(offset, offset + room)]))
+      if (this.pauseMs > 0) await setTimeout(this.pauseMs)
     }
   }
 
@@ -219,7 +225,7 @@ class RawPeer {
       const { status, response } = await replyTo(this.#channel.push(event, toArrayBuffer(frame)))
       if (status === 'ok') return
       if (response.retry_after_ms === undefined) throw new Error(`the server rejected the ${event}: ${JSON.stringify(response)}`)
-      await new Promise((resolve) => setTimeout(resolve, response.retry_after_ms))
+      await setTimeout(response.retry_after_ms)
     }
   }
 }
