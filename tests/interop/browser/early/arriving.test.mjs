@@ -7,28 +7,12 @@ import { waitUntil } from '../../lib/deadlines.mjs'
 import { blocksOf, folderBlocksOf } from '../bitswap-messages.mjs'
 import { noise, picture } from '../fixtures.mjs'
 import { newVisitor, startServer, WAIT_MS } from '../page-driver.mjs'
-import { joinPage, LimitedHolder } from '../raw-peer.mjs'
+import { honestHolder, joinPage, LimitedHolder } from '../raw-peer.mjs'
+import { sendUntil } from './sending.mjs'
 
 const MIB = 1 << 20
 /** Blocks that a holder may send in the time until a new order of the requests reaches it. */
 const EARLIER = 3
-
-/** Lets a holder send one block after another has arrived, until `isShown`. */
-async function sendUntil(holder, { tab }, isShown) {
-  const progress = () => tab.evaluate(() => document.querySelector('.coming progress')?.getAttribute('value') ?? null)
-  let arrived = null
-  const look = async () => {
-    if (await isShown()) return true
-    const now = await progress()
-    if (now !== arrived) {
-      arrived = now
-      holder.allow(1)
-    }
-    return null
-  }
-  await waitUntil(look, 'it is shown', WAIT_MS)
-  holder.allow(0)
-}
 
 /** Opens a page of which a holder sends only that number of blocks. */
 async function openSlowly(t, { root, blocks }, { allowed, fragment }) {
@@ -37,7 +21,7 @@ async function openSlowly(t, { root, blocks }, { allowed, fragment }) {
   await joinPage(t, server, root, 'all', holder.answer)
   const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}${fragment}`)
-  return { holder, visitor }
+  return { server, holder, visitor }
 }
 
 test('a text is shown from its first block on, and never what is not verified', async (t) => {
@@ -93,6 +77,43 @@ test('a picture is drawn from its first block on', async (t) => {
   await waitUntil(() => shown.evaluate((img) => img.complete), 'all of the picture is drawn', WAIT_MS)
   visitor.assertNoPageErrors()
 })
+
+test('a picture that streams gets no forged byte, and is drawn on when the true block comes', async (t) => {
+  const page = blocksOf(picture(1400, 1000, { noise: 3 }))
+  const honest = new Map(page.blocks)
+  const [, second] = page.blocks.keys()
+  const { bytes, cid } = page.blocks.get(second)
+  page.blocks.set(second, { cid, bytes: Buffer.alloc(bytes.length, 'Forged. ') })
+  const { server, holder, visitor } = await openSlowly(t, page, { allowed: 2, fragment: '#filename=field.png' })
+  const shown = visitor.tab.locator('img.shown')
+  await waitUntil(() => shown.evaluate((img) => img.naturalHeight > 0), 'the size of the picture is known', WAIT_MS)
+  const stream = await shown.getAttribute('src')
+  assert.match(stream, /^\/stream\//)
+  await waitUntil(() => holder.mostUrgent === second, 'the forged block is the next that is read', WAIT_MS)
+  holder.allow(1)
+  await waitUntil(() => holder.sent === 3, 'the forged block is sent', WAIT_MS)
+  await joinPage(t, server, page.root, 'all', honestHolder(honest))
+  await waitUntil(() => shown.evaluate((img) => img.complete && img.naturalHeight > 0), 'all of the picture is drawn', WAIT_MS)
+  assert.equal(await shown.getAttribute('src'), stream, 'the stream goes on')
+
+  // A browser draws a damaged picture as far as it can, so only the pixels show that it is whole.
+  const other = await newVisitor(t, server)
+  await other.goTo(`/p/${page.root}#filename=field.png`)
+  await other.waitUntilComplete()
+  const whole = other.tab.locator('img.shown')
+  await waitUntil(() => whole.evaluate((img) => img.complete && img.naturalHeight > 0), 'the other picture is drawn', WAIT_MS)
+  assert.equal(await shown.evaluate(pixelsOf), await whole.evaluate(pixelsOf), 'the picture has other pixels')
+  visitor.assertNoPageErrors()
+})
+
+/** The hash of the pixels of a picture. Runs in the page. */
+async function pixelsOf(img) {
+  const canvas = new OffscreenCanvas(img.naturalWidth, img.naturalHeight)
+  const context = canvas.getContext('2d')
+  context.drawImage(img, 0, 0)
+  const { data } = context.getImageData(0, 0, canvas.width, canvas.height)
+  return [...new Uint8Array(await crypto.subtle.digest('SHA-256', data))].join()
+}
 
 test('a folder lists at once, and a chosen file opens alone', async (t) => {
   const files = Object.fromEntries(
