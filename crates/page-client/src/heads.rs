@@ -160,6 +160,28 @@ mod tests {
         assert!(message::decode(&three).is_ok());
     }
 
+    /// The web client reads the same vectors.
+    #[test]
+    fn messages_are_read_as_in_the_vectors() {
+        const VECTORS: &str = include_str!("../../../tests/vectors/live/pages.json");
+        let vectors: serde_json::Value = serde_json::from_str(VECTORS).expect("JSON");
+        let bytes = |value: &serde_json::Value| {
+            let text = value.as_str().expect("a text");
+            let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
+            Bytes::from_iter((0..text.len()).step_by(2).map(byte))
+        };
+        let list = |value: &serde_json::Value| -> Vec<Bytes> {
+            value.as_array().expect("a list").iter().map(bytes).collect()
+        };
+        let messages = vectors["messages"].as_array().expect("a list");
+        assert!(messages.len() > 10, "{}", messages.len());
+        for message in messages {
+            let expected =
+                HeadMessage { heads: list(&message["heads"]), vouched: list(&message["vouched"]) };
+            assert_eq!(decode(&bytes(&message["hex"])), expected, "{}", message["about"]);
+        }
+    }
+
     #[test]
     fn two_blocks_come_with_the_only_head_and_long_ones_are_ignored() {
         let block = |len: usize| Bytes::from(vec![7; len]);

@@ -159,6 +159,60 @@ const refusedHeads = [
   ['a changed entry', changed(goodHead, 60), 'Signature'],
   ['a changed signature', changed(goodHead, 147), 'Signature'],
 ]
+/** A field of a Bitswap message with a number of up to 16,383. */
+const messageField = (field, bytes) => Buffer.concat([varint((field << 3) | 2), varint(bytes.length), bytes])
+const headField = (bytes) => messageField(1001, bytes)
+const vouchedField = (bytes) => messageField(1002, bytes)
+const lastEntry = entries[8]
+const lastWords = Buffer.from('Entry 9')
+const olderHead = head(first, 8, entries[7])
+const filler = (bytes) => Buffer.alloc(bytes, 7)
+/** An empty wantlist, as messages of Bitswap have it. */
+const wantlist = Buffer.from([0x0a, 0])
+
+/**
+ * Messages, and what a peer reads of them: the heads, and the blocks that their only head vouches for.
+ * @type {[about: string, fields: Buffer[], heads: Buffer[], vouched: Buffer[]][]}
+ */
+const messages = [
+  ['a head', [wantlist, headField(goodHead)], [goodHead], []],
+  ['two heads, of a page that has split', [headField(goodHead), headField(olderHead)], [goodHead, olderHead], []],
+  ['a third head, which is ignored', [headField(goodHead), headField(olderHead), headField(goodHead)], [goodHead, olderHead], []],
+  ['a head with the node of its entry', [headField(goodHead), vouchedField(lastEntry.bytes)], [goodHead], [lastEntry.bytes]],
+  [
+    'a head with the node of its entry and the content',
+    [headField(goodHead), vouchedField(lastEntry.bytes), vouchedField(lastWords)],
+    [goodHead],
+    [lastEntry.bytes, lastWords],
+  ],
+  ['blocks before their head', [vouchedField(lastEntry.bytes), headField(goodHead)], [goodHead], [lastEntry.bytes]],
+  [
+    'a third block, which is ignored',
+    [headField(goodHead), vouchedField(lastEntry.bytes), vouchedField(lastWords), vouchedField(filler(1))],
+    [goodHead],
+    [lastEntry.bytes, lastWords],
+  ],
+  [
+    'blocks of two heads, which are ignored',
+    [headField(goodHead), headField(olderHead), vouchedField(lastEntry.bytes)],
+    [goodHead, olderHead],
+    [],
+  ],
+  ['blocks without a head, which are ignored', [vouchedField(lastEntry.bytes)], [], []],
+  [
+    'blocks of 8,192 bytes together',
+    [headField(goodHead), vouchedField(filler(8000)), vouchedField(filler(192))],
+    [goodHead],
+    [filler(8000), filler(192)],
+  ],
+  [
+    'blocks of 8,193 bytes together, which are ignored',
+    [headField(goodHead), vouchedField(filler(8000)), vouchedField(filler(193))],
+    [goodHead],
+    [],
+  ],
+  ['a message without heads', [wantlist], [], []],
+]
 const refused = (list) => list.map(([why, bytes, error]) => ({ why, hex: hex(bytes), error }))
 const described = (nodes) =>
   nodes.map((node, at) => ({
@@ -188,6 +242,12 @@ console.log(
       refused_beginnings: refused(refusedBeginnings),
       refused_entries: refused(refusedEntries),
       refused_heads: refused(refusedHeads),
+      messages: messages.map(([about, fields, heads, vouched]) => ({
+        about,
+        hex: hex(Buffer.concat(fields)),
+        heads: heads.map(hex),
+        vouched: vouched.map(hex),
+      })),
     },
     null,
     1,
