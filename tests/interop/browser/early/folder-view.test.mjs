@@ -52,6 +52,28 @@ test('a folder has its name as title, and is a tree that can be sorted, filtered
   visitor.assertNoPageErrors()
 })
 
+test('a file that is opened from the end of a long list is in view, and Back returns to the place in the list', async (t) => {
+  const files = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`file ${i}.txt`, Buffer.from(`Words of ${i}.`)]))
+  const { visitor } = await openFolder(t, files, '#filename=Long')
+  const { tab } = visitor
+  const last = tab.getByRole('link', { name: 'file 59.txt' })
+  await last.scrollIntoViewIfNeeded()
+  const before = await tab.evaluate(() => scrollY)
+  assert(before > 500, `the list is scrolled by ${before} pixels`)
+  await last.click()
+  await visitor.waitForText('Words of 59.')
+  const { top, bottom } = await tab.getByText('Words of 59.').evaluate((words) => {
+    const { top, bottom } = words.getBoundingClientRect()
+    return { top, bottom }
+  })
+  const screen = tab.viewportSize().height
+  assert(top >= 0 && bottom <= screen, `the text is at ${top} to ${bottom} of ${screen} pixels`)
+  assert.equal(await tab.evaluate(() => document.activeElement.tagName), 'MAIN')
+  await tab.goBack()
+  await visitor.waitForTextGone('Words of 59.')
+  await waitUntil(() => tab.evaluate((place) => Math.abs(scrollY - place) <= 1, before), 'the list is where it was')
+})
+
 test('10,000 files open without a pause: only the lines in view are in the document', async (t) => {
   const files = Object.fromEntries(Array.from({ length: FILES }, (_, i) => [`file ${i}.txt`, Buffer.from(`${i}`)]))
   const { visitor } = await openFolder(t, files, '#filename=Many', (blocks) => new LimitedHolder(blocks, 1).answer)

@@ -60,8 +60,10 @@ function useFollowedFocus(main: { current: HTMLElement | null }): void {
   useEffect(() => {
     if (before.current === now) return
     before.current = now
-    // A view that has set the focus itself, such as an error, keeps it.
-    if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true })
+    // A view that has set the focus itself, such as an error, keeps it. A link that was followed does not: the view begins above it.
+    const { activeElement } = document
+    const isFollowed = activeElement instanceof HTMLAnchorElement
+    if (isFollowed || !main.current?.contains(activeElement)) main.current?.focus({ preventScroll: true })
   }, [now, main])
 }
 

@@ -18,7 +18,8 @@ export function followHistory(): void {
 export function navigate(address: string): void {
   history.pushState(null, '', address)
   route.value = here()
-  if (!address.startsWith('#')) scrollTo(0, 0)
+  // A file is shown above the list from which it was opened.
+  scrollTo(0, 0)
 }
 
 /** The fragment that opens a file of the current page, with the key when the page is private. */
