@@ -33,6 +33,22 @@ test('two people chat in a room, and a third person in another room receives not
   for (const person of [ann, bob, eve]) person.assertNoPageErrors()
 })
 
+test('a message without a name is not sent, and the chat says what is missing', async (t) => {
+  const person = await newVisitor(t, await startServer(t, { settings: { 'channels.open_rooms': true } }))
+  await person.goTo('/chat')
+  await person.waitForText('Connected')
+  const message = person.tab.getByRole('textbox', { name: 'Message' })
+  await message.fill('Is anybody there?')
+  await person.tab.getByRole('button', { name: 'Send' }).click()
+  await person.waitForText('Enter your name first.')
+  assert.equal(await person.focused(), 'Your name')
+  await person.tab.keyboard.type('Ann')
+  await person.tab.getByRole('button', { name: 'Send' }).click()
+  await person.tab.getByRole('log').getByText('Is anybody there?').waitFor()
+  assert.equal(await person.tab.getByText('Enter your name first.').count(), 0)
+  person.assertNoPageErrors()
+})
+
 test('a server without chat rooms does not link to the chat, and its chat page says how to turn it on', async (t) => {
   const server = await startServer(t)
   const person = await newVisitor(t, server)

@@ -118,9 +118,15 @@ function MessageForm({ session }: { session: RoomSession }) {
   const [body, setBody] = useState('')
   const [problem, setProblem] = useState<string | null>(null)
   const joined = session.state.value === 'joined'
-  const ready = joined && body.trim() !== '' && user.value.trim() !== ''
+  const ready = joined && body.trim() !== ''
+  const nameField = useRef<HTMLInputElement>(null)
   const send = async () => {
     if (!ready) return
+    if (user.value.trim() === '') {
+      setProblem(text('nameless'))
+      nameField.current?.focus()
+      return
+    }
     setProblem(null)
     const result = await session.send(user.value, body).catch(() => 'unsent' as const)
     if (result === 'ok') setBody('')
@@ -140,6 +146,7 @@ function MessageForm({ session }: { session: RoomSession }) {
         </p>
       )}
       <input
+        ref={nameField}
         class="user"
         aria-label={text('name')}
         placeholder={text('name')}
