@@ -4,7 +4,7 @@ import { part } from './part.ts'
 export const privatePages = part('private', {
   'not-private': 'This page is not private, although its link has a key: somebody changed the link.',
   version: 'This private page was made by a newer version of this app. Reload to update.',
-  'wrong-key': 'The key in this link does not open this page.',
+  'wrong-key': 'The key in this link does not open this page. Ask the person who sent you the link for the whole link.',
   changed: 'This private page was changed after it was made: part {record} is not authentic.',
   length: 'This private page is damaged: data is missing, or there is too much.',
   'too-large': 'This is more than a private page can hold.',
