@@ -69,6 +69,10 @@ test('limits are shown before sharing, and a page above one is rejected with the
   await person.goTo('/')
   await person.waitForText('Up to 2 MiB per page')
   await person.tab.getByText('What are the limits?').click()
+  await person.waitForText('A page may have up to 2 MiB.')
+  await person.waitForText('Up to 10,000 people can have the same page open.')
+  assert.equal(await person.tab.getByText('page bytes max').isVisible(), false)
+  await person.tab.getByText('All limits of this server').click()
   await person.waitForText('page bytes max')
   await person.waitForText('The browser refuses to share or load the page.')
 
