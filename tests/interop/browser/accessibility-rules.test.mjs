@@ -36,9 +36,22 @@ for (const [name, options] of [
       const undecided = incomplete.filter(({ id }) => id === 'color-contrast')
       broken.push(...[...violations, ...undecided].map((each) => `${where}: ${describeResult(each)}`))
       broken.push(...(await namelessOf(tab)).map((what) => `${where}: ${what}`))
+      if (name === 'on a phone') broken.push(...(await tab.evaluate(smallControls)).map((what) => `${where}: ${what}`))
     })
     assert.deepEqual(broken, [])
   })
+}
+
+/** Controls that a finger may miss: less than 44 pixels high or wide. A link in the text of a page is as high as its line. Runs in the page. */
+function smallControls() {
+  const controls = [...document.querySelectorAll('a[href], button, input, textarea, select, summary')]
+  // The label of an input that is drawn by its label alone can be pressed too.
+  const pressed = controls.map((control) => control.closest('label') ?? control)
+  return pressed
+    .filter((element) => element.checkVisibility() && !element.matches('.prose a, .skip'))
+    .map((element) => ({ element, box: element.getBoundingClientRect() }))
+    .filter(({ box }) => Math.min(box.width, box.height) < 43.9)
+    .map(({ element, box }) => `${box.width.toFixed()} × ${box.height.toFixed()}: ${element.outerHTML.slice(0, 100)}`)
 }
 
 /** The controls and pictures without an accessible name, by the tree of the browser. A view has a title, and one first heading. */

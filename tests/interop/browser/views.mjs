@@ -62,7 +62,7 @@ export async function visitViews(t, options, check) {
 export async function openTransfers(main) {
   const details = main.locator('.line button[aria-expanded]')
   if ((await details.getAttribute('aria-expanded')) === 'false') await details.click()
-  await main.locator('.opened .bar button[aria-expanded]').click()
+  await main.locator('.opened > button[aria-expanded]').click()
 }
 
 /** A file on disk, because passing a large one through the browser's remote control takes too long on a busy machine. */

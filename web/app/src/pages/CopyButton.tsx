@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useId, useState } from 'preact/hooks'
 import { page as text } from '../messages/page.ts'
 import { shell } from '../messages/shell.ts'
 import { navigate } from '../ui/location.ts'
@@ -8,6 +8,7 @@ import { firstDraft, handOver } from './draft-store.ts'
 
 /** Opens the editor with a copy of the page. A page never changes, because its link names its content; a copy can. */
 export function CopyButton({ page: { session, filename } }: { page: OpenPage }) {
+  const means = useId()
   const [problem, setProblem] = useState<string | null>(null)
   const state = session.state.value
   if (state.kind !== 'held') return null
@@ -23,15 +24,18 @@ export function CopyButton({ page: { session, filename } }: { page: OpenPage }) 
     }
   }
   return (
-    <>
-      <button type="button" title={text('changeMeans')} onClick={() => void copy()}>
+    <div class="explained">
+      <button type="button" aria-describedby={means} onClick={() => void copy()}>
         {text('change')}
       </button>
+      <p class="small" id={means}>
+        {text('changeMeans')}
+      </p>
       {problem !== null && (
         <p class="bad" role="alert">
           {problem}
         </p>
       )}
-    </>
+    </div>
   )
 }

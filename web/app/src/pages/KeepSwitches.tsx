@@ -1,3 +1,4 @@
+import { useId } from 'preact/hooks'
 import { canKeepAwake, isPhone, isKeepAwakeOn } from '../ui/keep-awake.ts'
 import type { OpenPage } from '../ui/open-pages.ts'
 import { isKept } from '../ui/open-pages.ts'
@@ -6,9 +7,15 @@ import { Toggle } from './Toggle.tsx'
 
 /** The switches for sharing a page in the background and, on phones, for the screen. */
 export function KeepSwitches({ page }: { page: OpenPage }) {
+  const means = useId()
   return (
     <div class="keeping">
-      <Toggle label={text('keep')} title={text('keepMeans')} isOn={isKept(page)} onChange={(isOn) => (page.keepChoice.value = isOn)} />
+      <div class="explained">
+        <Toggle label={text('keep')} means={means} isOn={isKept(page)} onChange={(isOn) => (page.keepChoice.value = isOn)} />
+        <p class="small" id={means}>
+          {text('keepMeans')}
+        </p>
+      </div>
       {canKeepAwake && <Toggle label={text('awake')} isOn={isKeepAwakeOn.value} onChange={(isOn) => (isKeepAwakeOn.value = isOn)} />}
       {isPhone && <p class="small">{text('asleep')}</p>}
     </div>

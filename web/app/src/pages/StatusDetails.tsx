@@ -31,12 +31,10 @@ export function StatusDetails({ page }: { page: OpenPage }) {
         </div>
       )}
       <KeepSwitches page={page} />
-      <div class="bar">
-        <CopyButton page={page} />
-        <button type="button" ref={opener} aria-expanded={isOpen} aria-controls="transfers" onClick={() => setOpen(!isOpen)}>
-          {text('details')}
-        </button>
-      </div>
+      <CopyButton page={page} />
+      <button type="button" ref={opener} aria-expanded={isOpen} aria-controls="transfers" onClick={() => setOpen(!isOpen)}>
+        {text('details')}
+      </button>
       <div class="deeper" id="transfers">
         {isOpen && <TransferPanel session={session} onClose={close} />}
       </div>
