@@ -97,6 +97,9 @@ test('an empty file, and a name in any script, can be shared', async (t) => {
   await visitor.goTo(await sharer.sharePage({ files: [file('Grüße 世界 🔥.txt', 'Hallo')] }))
   await visitor.waitForText('Hallo')
   await visitor.waitForText('Grüße 世界 🔥.txt')
-  await visitor.goTo(await sharer.sharePage({ files: [file('empty.txt', '')] }))
-  await visitor.waitUntilComplete()
+  for (const name of ['empty.txt', 'empty.png', 'empty.zip']) {
+    await visitor.goTo(await sharer.sharePage({ files: [file(name, '')] }))
+    await visitor.waitForText('This file is empty.')
+    await visitor.waitUntilComplete()
+  }
 })

@@ -25,6 +25,9 @@ test('a reader sees the page first, and one line about it that opens on demand',
     await reader.goTo(link)
     await reader.waitForText('Bring cups.')
     await reader.waitForText(/^[23] people have this page$/)
+    // The text brings its title; the line above it only says the name of its file.
+    const title = reader.tab.locator('.file > header h1')
+    assert.equal((await title.boundingBox()).width, 1, 'the title of the text stands there twice')
     const { height } = await panel(reader).boundingBox()
     const screen = reader.tab.viewportSize().height
     assert(height <= screen / 5, `the line takes ${height} of ${screen} pixels`)

@@ -32,6 +32,7 @@ export const files = part('files', {
   insecure: 'It plays once it has loaded completely. To play it earlier, the browser needs an address with HTTPS.',
   wholeFirst: 'It plays once it has loaded completely: this browser cannot play it earlier.',
   encodingGuessed: 'This text does not say its encoding. If letters look wrong, save the file and open it in another program.',
+  emptyFile: 'This file is empty.',
   unshown: 'This kind of file is not shown here. Save it to use it.',
   broken: 'Your browser cannot show this file. Save it to use it.',
   withoutScripts: 'Shown without its scripts. If you run them, they cannot reach the network or your data.',

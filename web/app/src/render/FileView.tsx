@@ -5,7 +5,8 @@ import { lazy } from '../ui/lazy.tsx'
 import { useLoading, type AsyncResult } from '../ui/use-async.ts'
 import { FileHead } from '../files/FileHead.tsx'
 import type { Kind } from '../files/kind.ts'
-import { kindOf, mediaKind, SNIFFED_BYTES } from '../files/kind.ts'
+import { kindOf, kindOfName, mediaKind, SNIFFED_BYTES } from '../files/kind.ts'
+import { namesFolder } from '../files/title.ts'
 import { authenticate, headOf, measured, wholeOf, type ShownFile } from '../files/reading.ts'
 import { PictureView } from './PictureView.tsx'
 import { prepareLayout } from './prepare-layout.ts'
@@ -31,7 +32,7 @@ export function FileView({ name, file, page = null, beside = [] }: FileViewProps
   const known = shown !== null && 'ok' in shown ? shown.ok : file
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
-    <article class="file">
+    <article class={isTitled(name) ? 'file' : 'file titleless'}>
       <FileHead path={name} page={page} size={known.size}>
         <SaveLink file={{ ...known, name: savedAs }} />
       </FileHead>
@@ -46,6 +47,16 @@ export function FileView({ name, file, page = null, beside = [] }: FileViewProps
   )
 }
 
+/**
+ * Whether a title stands above the file. A text brings its own, and the line with its path says its name. A text whose name says
+ * nothing, such as `index.md`, has the title of its folder.
+ */
+function isTitled(name: string | null): boolean {
+  if (name === null || namesFolder(name)) return true
+  const kind = kindOfName(name)?.kind
+  return kind !== 'markdown' && kind !== 'text'
+}
+
 /** The file once its size is known, and from then on as the same object. The list may state the size a little later. */
 function useMeasured(file: ShownFile): AsyncResult<ShownFile> {
   const first = useRef(file)
@@ -58,6 +69,7 @@ function useMeasured(file: ShownFile): AsyncResult<ShownFile> {
 export function FileContent({ name, file, beside = [] }: FileViewProps) {
   useEffect(() => prepareLayout(name), [name])
   const kind = useLoading((signal) => kindOfFile(name, file, signal), [name, file])
+  if (file.size === 0 && file.isEstimate !== true) return <p class="notice">{text('emptyFile')}</p>
   if (kind === null) return <p class="fetching" aria-busy="true" />
   if ('failed' in kind) {
     return (
