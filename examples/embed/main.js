@@ -9,9 +9,7 @@ const cid = location.hash.slice(1)
 shown.hidden = cid === ''
 
 if (cid !== '') {
-  shown.addEventListener('statuschange', () => {
-    hint.textContent = shown.problem ?? ''
-  })
+  shown.addEventListener('statuschange', () => hint.replaceChildren(shown.problem ?? ''))
   shown.setAttribute('server', server)
   shown.setAttribute('cid', cid)
 }
@@ -20,10 +18,7 @@ addEventListener('dragover', (event) => event.preventDefault())
 addEventListener('drop', (event) => {
   event.preventDefault()
   const [file] = event.dataTransfer.files
-  if (file === undefined) return
-  share(file).catch((error) => {
-    hint.textContent = error.message
-  })
+  if (file !== undefined) share(file).catch((error) => hint.replaceChildren(error.message))
 })
 
 async function share(file) {
