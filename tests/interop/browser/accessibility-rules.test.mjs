@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { checkAccessibility, describeResult } from '../lib/accessibility.mjs'
-import { visitViews } from './views.mjs'
+import { visitContents, visitViews } from './views.mjs'
 
 const CONTROLS = new Set([
   'button',
@@ -29,7 +29,7 @@ for (const [name, options] of [
 ]) {
   test(`no view breaks an accessibility rule or has a control without a name ${name}`, async (t) => {
     const broken = []
-    await visitViews(t, options, async ({ tab }, where) => {
+    const checkView = async ({ tab }, where) => {
       const { violations, passes, incomplete } = await checkAccessibility(tab)
       assert(passes.length > 10, `only ${passes.length} rules apply to ${where}`)
       // A contrast that axe cannot compute would hide a faint text.
@@ -37,7 +37,9 @@ for (const [name, options] of [
       broken.push(...[...violations, ...undecided].map((each) => `${where}: ${describeResult(each)}`))
       broken.push(...(await namelessOf(tab)).map((what) => `${where}: ${what}`))
       if (name === 'on a phone') broken.push(...(await tab.evaluate(smallControls)).map((what) => `${where}: ${what}`))
-    })
+    }
+    await visitViews(t, options, checkView)
+    await visitContents(t, options, checkView)
     assert.deepEqual(broken, [])
   })
 }

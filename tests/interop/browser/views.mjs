@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { newFolder } from '../lib/folders.mjs'
-import { file, generated, picture } from './fixtures.mjs'
+import { file, generated, pdf, picture, sound } from './fixtures.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
 
 const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
@@ -56,6 +56,46 @@ export async function visitViews(t, options, check) {
   await person.goTo('/chat')
   await main.locator('.chat .say').waitFor()
   await check(person, 'chat')
+}
+
+/** Calls `check` for each kind of content that has a view of its own, as a reader sees it, and for a live page as its publisher sees it. */
+export async function visitContents(t, options, check) {
+  const server = await startServer(t)
+  const [person, holder] = [await newVisitor(t, server, options), await newVisitor(t, server)]
+  const main = person.tab.getByRole('main')
+  const documents = pdf(2)
+  const contents = {
+    'a folder': {
+      draft: { files: [file('1.png', picture(9, 9), 'image/png'), file('2.png', picture(8, 9), 'image/png'), file('3.bin', generated(9))] },
+      ready: () => main.locator('.file-rows img').nth(1).waitFor(),
+    },
+    'a PDF': {
+      draft: { files: [file('4.pdf', Buffer.concat([documents.start, documents.end]), 'application/pdf')] },
+      ready: () => main.locator('.pdf-text span').first().waitFor({ state: 'attached' }),
+    },
+    'a sound': { draft: { files: [file('5.wav', sound(), 'audio/wav')] }, ready: () => main.locator('audio').waitFor() },
+    'a picture': { draft: { files: [file('6.png', picture(90, 60), 'image/png')] }, ready: () => main.locator('img.shown').waitFor() },
+  }
+  for (const [name, { draft, ready }] of Object.entries(contents)) {
+    await person.goTo(await holder.sharePage(draft))
+    await ready()
+    await check(person, name)
+    if (name !== 'a folder') continue
+    await main.locator('.folder-tools button[aria-pressed]').click()
+    await main.locator('.gallery img').nth(1).waitFor()
+    await check(person, 'a gallery')
+  }
+  await person.goTo(await holder.sharePrivately({ text: TEXT }))
+  await main.locator('.prose h2').waitFor()
+  await check(person, 'a private page')
+  await person.goTo('/')
+  await main.locator('input[aria-describedby=grows]').click()
+  await main.locator('.sealing input[maxlength]').fill('⟦6⟧')
+  await main.locator('textarea').fill(TEXT)
+  await main.locator('button.light').click()
+  await main.locator('.append textarea').waitFor()
+  await main.locator('.feed li').waitFor()
+  await check(person, 'a live page of its publisher')
 }
 
 /** Opens the details of a page, unless they are open, and its connections. */
