@@ -9,17 +9,18 @@ import { fileURLToPath } from 'node:url'
 import { newFolder } from '../lib/folders.mjs'
 import { run } from '../lib/program.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
-import { openTransfers, visitViews } from './views.mjs'
+import { openTransfers, visitContents, visitViews } from './views.mjs'
 
 const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
 
 /** In the page: visible or spoken texts in plain letters. The pseudo-language changes all letters of our texts. */
 function untranslatedTexts() {
   const found = []
-  const isTheirs = (element) => element.closest('[translate=no], .prose, .words, .source, script, style, noscript, iframe') !== null
+  const isTheirs = (element) =>
+    element.closest('[translate=no], .prose, .words, .source, .pdf-text, time, script, style, noscript, iframe') !== null
   const check = (words, where) => {
     // Ignore the test's own content and the texts of the browser's library.
-    const ours = words.replace(/\.md\b|\b(?:[123]\.\w+|index\.md|lobby|\d+ seconds? ago|Watchfire)\b/g, '')
+    const ours = words.replace(/\.md\b|\b(?:[1-6]\.\w+|index\.md|lobby|\d+ seconds? ago|Watchfire)\b/g, '')
     if (/[a-z]{2}/i.test(ours)) found.push(`${where}: ${words.trim().slice(0, 80)}`)
   }
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
@@ -36,10 +37,12 @@ function untranslatedTexts() {
 
 test('no text is missing from the catalogue', async (t) => {
   const untranslated = []
-  await visitViews(t, { locale: 'en-XA' }, async ({ tab }, where) => {
+  const checkView = async ({ tab }, where) => {
     assert.equal(await tab.evaluate(() => document.documentElement.lang), 'en-XA')
     untranslated.push(...(await tab.evaluate(untranslatedTexts)).map((words) => `${where}, ${words}`))
-  })
+  }
+  await visitViews(t, { locale: 'en-XA' }, checkView)
+  await visitContents(t, { locale: 'en-XA' }, checkView)
   assert.deepEqual(untranslated, [])
 })
 
