@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 
-import { blocksOfLeaves } from '../browser/bitswap-messages.mjs'
+import { blocksOf, folderOfLeaves } from '../browser/bitswap-messages.mjs'
 import { drop } from '../browser/dropped-files.mjs'
 import { addressOf, newVisitor, PageDriver, startServer } from '../browser/page-driver.mjs'
 import { joinPage, LimitedHolder } from '../browser/raw-peer.mjs'
@@ -24,28 +24,45 @@ const FILES_MAX = 65_536
 /** The most that one drop may add. */
 const DROPPED_MAX = 20_000
 
-test('a page of 4 GiB in a tab with 200 MiB of disk: the person is warned, and the loaded part stays', async (t) => {
+test('a page of 4 GiB in a tab with 200 MiB of disk: the person is warned, a file that waits is not saved, and the loaded part stays', async (t) => {
   const leafAt = (i) => {
     const leaf = Buffer.alloc(MIB)
     leaf.writeUInt32BE(i, 0)
     return leaf
   }
-  const { root, blocks } = blocksOfLeaves(PAGE_BLOCKS, leafAt)
+  // Never sent, so that its reader waits for it.
+  const last = Buffer.from('The last words.')
+  const { root, blocks } = folderOfLeaves('huge.bin', PAGE_BLOCKS, leafAt, { 'last.txt': last })
+  const isLast = ({ cid }) => blocksOf(last).blocks.has(cid.toString('hex'))
   const server = await startServer(t)
   const holder = new LimitedHolder(blocks, PAGE_BLOCKS)
-  await joinPage(t, server, root, 'all', holder.answer)
+  await joinPage(t, server, root, 'all', (wants, about) => {
+    const { lacks, ...reply } = holder.answer(
+      wants.filter((want) => !isLast(want)),
+      about,
+    )
+    return { ...reply, lacks: [...lacks, ...wants.filter(isLast).map(({ cid }) => cid)] }
+  })
   const context = await launchWithProfile(path.join(newFolder(), 'profile'), [...BY_RELAY_ONLY, ...REPORTED_QUOTA])
   t.after(() => context.close())
   const visitor = await PageDriver.inContext(server, context)
   const devtools = await context.newCDPSession(visitor.tab)
   await devtools.send('Storage.overrideQuotaForOrigin', { origin: addressOf(server), quotaSize: DISK_BLOCKS * MIB })
-  await visitor.goTo(`/p/${root}#filename=huge.bin`)
+  await visitor.goTo(`/p/${root}#filename=huge`)
   await visitor.waitForText(
     '4 GiB of this page are still missing, and this browser gives this site 200 MiB of disk space. It may not fit.',
     STEP_MS,
   )
   await visitor.waitForText('New data is kept in memory, up to 512 MiB.', STEP_MS)
-  await visitor.waitForText(/This browser has no room for more than \d+ MiB of this page\. The loaded part stays shared\./, STEP_MS)
+  await visitor.tab.getByRole('button', { name: 'Save last.txt' }).click()
+  await visitor.waitForText(
+    /no room for more than \d+ MiB of this page\. Free some space and reload to continue\. The loaded part stays shared\./,
+    STEP_MS,
+  )
+  await visitor.tab
+    .getByRole('alert')
+    .getByText(/^Could not save: This browser has no room for more than \d+ MiB of this page\. Free some space and reload/)
+    .waitFor({ timeout: STEP_MS })
 
   const arrivedBytes = await visitor.tab.evaluate(() => Number(document.querySelector('.coming progress')?.getAttribute('value')))
   const fits = (DISK_BLOCKS + MEMORY_BLOCKS) * MIB

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../content/index.ts'
-import { isSameBytes, parseCid, RAW, readFile } from '../content/index.ts'
+import { ContentError, isSameBytes, parseCid, RAW, readFile } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import type { Entry, Listing, PageSession, PageState } from '../swarm/index.ts'
 import { newKey, readKey } from './key.ts'
@@ -85,9 +85,9 @@ class Held implements PageSession {
     this.#tell(this.state)
   }
 
-  listing = () => this.#listing
+  listing: PageSession['listing'] = () => this.#listing
   file = async () => this.#blob
-  open = async () => ({ ...sealed(this.#blob), close: () => {} })
+  open: PageSession['open'] = async () => ({ ...sealed(this.#blob), close: () => {} })
   blockMap = () => null
   close() {
     this.isClosed = true
@@ -240,6 +240,21 @@ describe('an open page', () => {
     const page = new ReadablePage(held, newKey())
     held.arrive()
     expect(await decided(page)).toMatchObject({ kind: 'closed', problem: { problem: { kind: 'not-private' } } })
+  })
+
+  test.each([
+    ['has no room for its start', 'loading', new ContentError({ kind: 'no-room', bytes: 0 })],
+    ['has failed', 'failed', new ContentError({ kind: 'too-deep', depthMax: 32 })],
+  ] as const)('rejects a request for a file if it %s', async (_, phase, reason) => {
+    for (const key of [null, newKey()]) {
+      const held = new Held(new Blob([pattern(5 * MIB)]))
+      held.phase = phase
+      held.open = () => Promise.reject(reason)
+      if (phase === 'failed') held.listing = () => null
+      const page = new ReadablePage(held, key)
+      await expect(page.file('a.txt')).rejects.toBe(reason)
+      await expect(page.file('a.txt')).rejects.toBe(reason)
+    }
   })
 
   test('shows no byte of a record that was changed', async () => {

@@ -38,7 +38,7 @@ export class ReadablePage implements PageSession {
   #attempt = 0
   #isDetecting = false
   /** Callers that wait until `#privacy` is known. */
-  #waiting: (() => void)[] = []
+  #waiting: { readonly resolve: () => void; readonly reject: (reason: unknown) => void }[] = []
 
   /** `ours`: the content, if the page was made in this tab, or `public`. */
   constructor(held: PageSession, key: string | null, ours: ReadableContent | 'public' | null = null) {
@@ -134,7 +134,10 @@ export class ReadablePage implements PageSession {
   async #readable(path: string): Promise<ReadableContent | 'public'> {
     while (this.#privacy.kind === 'unknown') {
       this.#closing.signal.throwIfAborted()
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+      await new Promise<void>((resolve, reject) => {
+        this.#waiting.push({ resolve, reject })
+        this.#detect()
+      })
     }
     switch (this.#privacy.kind) {
       case 'public':
@@ -147,9 +150,7 @@ export class ReadablePage implements PageSession {
   }
 
   #wake(): void {
-    const waiting = this.#waiting
-    this.#waiting = []
-    for (const wake of waiting) wake()
+    for (const { resolve } of this.#waiting.splice(0)) resolve()
   }
 
   #report(): void {
@@ -166,12 +167,15 @@ export class ReadablePage implements PageSession {
   /** Finds out whether the page is private, as soon as its start is here. */
   #detect(): void {
     if (this.#isDetecting || this.#privacy.kind !== 'unknown') return
-    const files = this.#session.listing()?.files
-    const [only] = files ?? []
-    if (files === undefined || (files.length === 1 && only?.path === '' && only.size === null)) return
-    if (files.length !== 1 || only?.path !== '' || (only.size ?? 0) < SEALED_BYTES_MIN) {
-      this.#decide(this.#notPrivate())
-      return
+    // A page that has failed rejects the read, with its reason.
+    if (this.#session.state.phase !== 'failed') {
+      const files = this.#session.listing()?.files
+      const [only] = files ?? []
+      if (files === undefined || (files.length === 1 && only?.path === '' && only.size === null)) return
+      if (files.length !== 1 || only?.path !== '' || (only.size ?? 0) < SEALED_BYTES_MIN) {
+        this.#decide(this.#notPrivate())
+        return
+      }
     }
     this.#isDetecting = true
     const attempt = ++this.#attempt
@@ -182,8 +186,11 @@ export class ReadablePage implements PageSession {
     }
     this.#open().then(decide, (reason: unknown) => {
       if (reason instanceof PrivateError) decide({ kind: 'closed', problem: reason })
-      // The page could not be read this time, for example because it failed. It reports that itself.
-      else if (attempt === this.#attempt) this.#isDetecting = false
+      // The page could not be read this time, for example because it failed or there is no room for its start.
+      else if (attempt === this.#attempt) {
+        this.#isDetecting = false
+        for (const { reject } of this.#waiting.splice(0)) reject(reason)
+      }
     })
   }
 

@@ -263,7 +263,7 @@ export interface PageSession {
   listing(): Listing | null
   /**
    * The verified bytes of a file, once all are here. Rejects if the page fails or is closed, and with a `ContentError`
-   * if there is no such file.
+   * if there is no such file, or no room for the rest of it in this browser.
    */
   file(path: string, options?: { signal?: AbortSignal; type?: string }): Promise<Blob>
   /**

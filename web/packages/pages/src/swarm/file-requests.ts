@@ -19,6 +19,8 @@ export class FileRequests {
   /** The files of the last listing by path, once one was requested. */
   #byPath: { listing: FileListing; cids: ReadonlyMap<string, Cid> } | null = null
   #end: unknown = null
+  /** The reason why no more blocks arrive. Files whose blocks are all here are still given out. */
+  #stopped: { reason: unknown } | null = null
 
   /** `fail` is called if the content is invalid. */
   constructor(download: Download, fail: (error: ContentError) => void) {
@@ -57,6 +59,12 @@ export class FileRequests {
     this.settle()
   }
 
+  /** No more blocks arrive, for this reason: requests for files that are not whole fail, now and later. */
+  stopWaiting(reason: unknown): void {
+    this.#stopped ??= { reason }
+    this.settle()
+  }
+
   /** Resolves or rejects the requests that can be settled now. */
   settle(): void {
     if (this.#requests.size === 0) return
@@ -73,6 +81,7 @@ export class FileRequests {
           reject(error)
         }
       } else if (walk.isComplete) reject(new ContentError({ kind: 'no-such-file', path }))
+      else if (this.#stopped !== null) reject(this.#stopped.reason)
       else continue
       this.#requests.delete(awaited)
     }

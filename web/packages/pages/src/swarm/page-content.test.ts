@@ -69,11 +69,14 @@ describe('page content', () => {
     }
     const block = { cid: root, data: (await store.read(root)) as Bytes }
     const reading = content.open('a.txt', {})
+    const wanted = content.file('a.txt', {})
     content.storeBlock(block)
     content.storeBlock(block)
     // A file that is saved would wait for ever for the rest.
     await expect(reading).rejects.toMatchObject({ problem: { kind: 'no-room' } })
     await expect(content.open('a.txt', {})).rejects.toMatchObject({ problem: { kind: 'no-room' } })
+    await expect(wanted).rejects.toMatchObject({ problem: { kind: 'no-room' } })
+    await expect(content.file('a.txt', {})).rejects.toMatchObject({ problem: { kind: 'no-room' } })
     expect(inputs.filter(({ kind }) => kind === 'cancel-wants').length).toBe(1)
     expect(events.filter((event) => event === 'problem').length).toBe(1)
   })

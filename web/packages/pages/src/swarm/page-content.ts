@@ -195,6 +195,7 @@ export class PageContent {
     this.#isFull = true
     this.#deps.handleInputs([{ kind: 'cancel-wants', cids: this.#download.walk.missing() }])
     this.#reads.stopWaiting(error)
+    this.#files.stopWaiting(error)
     this.#deps.onProblem({ fatal: false, sentence: swarm('full', { reason: problemSentence(error.problem) }) })
   }
 
