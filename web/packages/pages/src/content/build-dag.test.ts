@@ -1,9 +1,13 @@
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { buildDirectory, buildFile, unixfsV1_2025, type BuildOptions, type BuiltRoot, type NamedBlob, type Profile } from './build-dag.ts'
 import { ContentError } from './error.ts'
 import { pattern } from '../../test/pattern.ts'
 import { listFiles } from './read-files.ts'
 import { MemoryBlockStore } from './block-store.ts'
+import { parseCid } from './cid.ts'
+import { hashEntries } from './shard.ts'
+import { ITEMS_PER_TASK, nextTask } from './tasks.ts'
 import { readVectors } from '../../test/vectors.ts'
 
 interface Vectors {
@@ -162,4 +166,90 @@ describe('a directory', () => {
     for (const paths of wrong) await expect(built(named(paths)), JSON.stringify(paths)).rejects.toThrow(ContentError)
     await expect(built(named([`${'a/'.repeat(40)}b`]))).rejects.toThrow(ContentError)
   })
+})
+
+/** The most blocks that are hashed in one task of a build. The hash is there in the task of the call, as in Chromium for few bytes. */
+async function hashedPerTask(build: () => Promise<unknown>): Promise<number> {
+  let hashed = 0
+  let most = 0
+  let isOver = false
+  const { digest } = SubtleCrypto.prototype
+  SubtleCrypto.prototype.digest = (_, bytes) => {
+    most = Math.max(most, ++hashed)
+    return Promise.resolve(
+      new Uint8Array(
+        createHash('sha256')
+          .update(new Uint8Array(bytes as ArrayBuffer))
+          .digest(),
+      ).buffer,
+    )
+  }
+  try {
+    const building = build().finally(() => (isOver = true))
+    while (!isOver) {
+      hashed = 0
+      await nextTask()
+    }
+    await building
+  } finally {
+    SubtleCrypto.prototype.digest = digest
+  }
+  return most
+}
+
+describe('a build of very many files', () => {
+  const blob = new Blob(['x'])
+
+  it('reads the paths of a few files in a task', async () => {
+    let read = 0
+    let most = 0
+    const files = Array.from({ length: 3000 }, (_, i) => ({
+      blob,
+      get path() {
+        most = Math.max(most, ++read)
+        return `${i}.txt`
+      },
+    }))
+    let isOver = false
+    const building = built(files).finally(() => (isOver = true))
+    while (!isOver) {
+      read = 0
+      await nextTask()
+    }
+    await building
+    expect(most).toBeLessThanOrEqual(ITEMS_PER_TASK)
+  })
+
+  it('hashes a few shards in a task', async () => {
+    const files = Array.from({ length: 12_000 }, (_, i) => ({ path: `a name of some length ${i}`, blob }))
+    expect(await hashedPerTask(() => built(files))).toBeLessThanOrEqual(ITEMS_PER_TASK)
+  })
+
+  it('hashes a few folders in a task', async () => {
+    const folders = Array.from({ length: 3000 }, (_, i) => `folder ${i}`)
+    const build = async () => {
+      const building = buildDirectory([], {}, folders)
+      while (!(await building.next()).done);
+    }
+    // And the folder that they are in.
+    expect(await hashedPerTask(build)).toBeLessThanOrEqual(ITEMS_PER_TASK + 1)
+  })
+})
+
+it('hashes the names of a few files in a task', () => {
+  let read = 0
+  const links = Array.from({ length: 3000 }, (_, i) => ({
+    cid: parseCid('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'),
+    dagBytes: 1,
+    get name() {
+      read++
+      return `${i}.txt`
+    },
+  }))
+  const work = hashEntries(links)
+  for (let isOver = false; !isOver; ) {
+    read = 0
+    isOver = work.next().done === true
+    expect(read).toBeLessThanOrEqual(ITEMS_PER_TASK)
+  }
 })

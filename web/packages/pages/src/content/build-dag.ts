@@ -6,6 +6,7 @@ import { buildShards, hashEntries } from './shard.ts'
 import type { Leaf } from './block-table.ts'
 import { hashLeaf } from './hash-leaf.ts'
 import { SmallFiles } from './small-files.ts'
+import { forEachItem, inTasks, ItemCount, nextTask, type PausingWork } from './tasks.ts'
 import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
 
 /** The parameters by which content is chunked into blocks. */
@@ -109,13 +110,15 @@ export async function* buildDirectory(
   options: BuildOptions = {},
   emptyFolders: readonly string[] = [],
 ): AsyncGenerator<BuiltBlock, BuiltRoot> {
-  const tree = plant(files, emptyFolders)
+  const tree = await inTasks(plant(files, emptyFolders), options.signal)
   const { chunkBytes } = options.profile ?? unixfsV1_2025
-  return yield* buildTree(tree, '', { ...options, small: new SmallFiles(filesIn(tree), chunkBytes) })
+  return yield* buildTree(tree, '', { ...options, small: new SmallFiles(filesIn(tree), chunkBytes), count: new ItemCount() })
 }
 
 interface TreeOptions extends BuildOptions {
   readonly small: SmallFiles
+  /** Counts the entries: a folder without files is built without waiting. */
+  readonly count: ItemCount
 }
 
 async function* buildTree(tree: Tree, path: string, options: TreeOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
@@ -124,6 +127,7 @@ async function* buildTree(tree: Tree, path: string, options: TreeOptions): Async
   let size = 0
   let nameBytes = 0
   for (const [name, child] of tree) {
+    if (options.count.isPauseDue()) await nextTask()
     const built =
       child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildEntry(child, `${path}${name}`, options)
     size += built.size
@@ -131,13 +135,16 @@ async function* buildTree(tree: Tree, path: string, options: TreeOptions): Async
     nameBytes += sortedBy.length
     links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })
   }
+  const buildSharded = async function* () {
+    options.signal?.throwIfAborted()
+    return { ...(yield* buildShards(await inTasks(hashEntries(links), options.signal))), size }
+  }
   // Sorting and encoding thousands of links only to measure them would stop the page.
-  if (nameBytes + links.length * LINK_BYTES_MIN > directoryBytesMax) return { ...(yield* buildShards(hashEntries(links))), size }
+  if (nameBytes + links.length * LINK_BYTES_MIN > directoryBytesMax) return yield* buildSharded()
   links.sort((a, b) => compareBytes(a.sortedBy, b.sortedBy))
   const block = encodeDirectory(links)
   if (block.length > directoryBytesMax) {
-    options.signal?.throwIfAborted()
-    return { ...(yield* buildShards(hashEntries(links))), size }
+    return yield* buildSharded()
   }
   const cid = await cidOf(DAG_PB, block)
   yield { cid, block, size: block.length }
@@ -166,7 +173,7 @@ function* filesIn(tree: Tree): Generator<Blob, void> {
 /** The deepest directory that is built, so that everything built can be read. */
 const PATH_DEPTH_MAX = 24
 
-function plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): Tree {
+function* plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): PausingWork<Tree> {
   const root: Tree = new Map()
   const put = (path: string, child: Blob | Tree) => {
     const names = path.split('/')
@@ -184,7 +191,8 @@ function plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): Tr
     if (tree.has(last)) throw refused()
     tree.set(last, child)
   }
-  for (const { path, blob } of files) put(path, blob)
-  for (const path of emptyFolders) put(path, new Map())
+  const count = new ItemCount()
+  yield* forEachItem(files, ({ path, blob }) => put(path, blob), count)
+  yield* forEachItem(emptyFolders, (path) => put(path, new Map()), count)
   return root
 }

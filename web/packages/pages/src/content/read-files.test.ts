@@ -6,8 +6,9 @@ import { decodePbNode, encodePbNode, type PbLink } from './dag-pb.ts'
 import { ContentError } from './error.ts'
 import { pattern } from '../../test/pattern.ts'
 import { MessageWriter } from './protobuf.ts'
-import { listFiles, readFile } from './read-files.ts'
+import { listFiles, listingWork, readFile } from './read-files.ts'
 import { buildShards, hashEntries } from './shard.ts'
+import { inOneTask, ITEMS_PER_TASK } from './tasks.ts'
 import { MemoryBlockStore } from './block-store.ts'
 import type { StoreEvent } from './block-table.ts'
 import { decodeFsNode, encodeDirectory, encodeFile } from './unixfs.ts'
@@ -343,18 +344,43 @@ describe('a UnixFS node', () => {
     const store = new MemoryBlockStore(100_000)
     const leaf = await put(store, RAW, pattern(3))
     const names = Array.from({ length: 300 }, (_, i) => `name ${i}`)
-    const building = buildShards(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 }))))
+    const building = buildShards(inOneTask(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 })))))
     let step = await building.next()
     for (; !step.done; step = await building.next()) store.put(step.value.cid, step.value.block)
     expect(listFiles(store, step.value.cid)?.files.map(({ path }) => path)).toEqual(names.sort())
     expect(walkAll(new DagWalk(step.value.cid, limits), store)).toHaveLength(store.blocks)
   })
 
+  it('of a sharded directory is made in tasks for a few names', async () => {
+    let asked = 0
+    const store = new (class extends MemoryBlockStore {
+      override size(cid: Cid) {
+        asked++
+        return super.size(cid)
+      }
+    })(1_000_000)
+    const leaf = await put(store, RAW, pattern(3))
+    const links = Array.from({ length: 3000 }, (_, i) => ({ cid: leaf, name: `name ${i}`, dagBytes: 3 }))
+    const building = buildShards(inOneTask(hashEntries(links)))
+    let step = await building.next()
+    for (; !step.done; step = await building.next()) store.put(step.value.cid, step.value.block)
+    const work = listingWork(store, step.value.cid)
+    for (let tasks = 1; ; tasks++) {
+      asked = 0
+      const { done, value } = work.next()
+      expect(asked).toBeLessThanOrEqual(ITEMS_PER_TASK)
+      if (!done) continue
+      expect(value).toEqual(listFiles(store, step.value.cid))
+      expect(tasks).toBeGreaterThanOrEqual((2 * 3000) / ITEMS_PER_TASK)
+      return
+    }
+  })
+
   it('is not final while any shard is missing, in whatever order the shards arrive', async () => {
     const whole = new MemoryBlockStore(1_000_000)
     const leaf = await put(whole, RAW, pattern(3))
     const names = Array.from({ length: 100 }, (_, i) => `f${`${i}`.padStart(5, '0')}.txt`)
-    const building = buildShards(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 }))))
+    const building = buildShards(inOneTask(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 })))))
     let step = await building.next()
     for (; !step.done; step = await building.next()) whole.put(step.value.cid, step.value.block)
     const { cid } = step.value

@@ -7,6 +7,7 @@ import type { BlockStore } from './block-store.ts'
 import { nodeIn } from './decoded-nodes.ts'
 import { isEntryName, modifiedOf, type FsNode } from './unixfs.ts'
 import { DEPTH_MAX } from './dag-walk.ts'
+import { inOneTask, ItemCount, sorted, type PausingWork } from './tasks.ts'
 
 /** A file of a page, as far as the blocks are here. */
 export interface FileEntry {
@@ -42,10 +43,22 @@ export interface FileListing {
  * of a shard that is missing are left out. `null` while the root is missing.
  */
 export function listFiles(store: BlockStore, root: Cid): FileListing | null {
+  return inOneTask(listingWork(store, root))
+}
+
+/** The same as work that pauses. Blocks that arrive meanwhile may be missing in the listing. */
+export function* listingWork(store: BlockStore, root: Cid): PausingWork<FileListing | null> {
   if (root.codec !== RAW && !store.has(root)) return null
   const walk = new ListingWalk(store)
-  walk.visit(root, '', null, 0)
+  yield* walk.visit(root, '', null, 0)
   return walk.listing()
+}
+
+/** An entry of a sharded directory: its link, the depth of its shard, and the bytes of its name. */
+interface ShardEntry {
+  readonly link: PbLink
+  readonly depth: number
+  readonly key: Uint8Array
 }
 
 class ListingWalk {
@@ -56,6 +69,7 @@ class ListingWalk {
   #hasNames = true
   #isFinal = true
   #visits = 0
+  readonly #count = new ItemCount()
 
   constructor(store: BlockStore) {
     this.#store = store
@@ -68,8 +82,9 @@ class ListingWalk {
     return { files, links: this.#links, hasNames: this.#hasNames, isFinal: this.#isFinal }
   }
 
-  visit(cid: Cid, path: string, statedSize: number | null, depth: number): void {
-    this.#count(depth)
+  *visit(cid: Cid, path: string, statedSize: number | null, depth: number): PausingWork<void> {
+    this.#noteVisit(depth)
+    if (this.#count.isPauseDue()) yield
     if (cid.codec === RAW) {
       this.#add({ path, cid, size: this.#store.size(cid) ?? statedSize })
       return
@@ -90,38 +105,37 @@ class ListingWalk {
         this.#links++
         return
       case 'directory':
-        for (const link of node.links) this.visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
+        for (const link of node.links) yield* this.visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
         return
       case 'shard': {
+        const entries: ShardEntry[] = []
+        yield* this.#collect(node, depth, HAMT_ROOT, entries)
         // Shards are in the order of hashes. Sorted, the listing is that of a directory in one block.
-        const entries = this.#entriesOf(node, depth, HAMT_ROOT)
-        const sorted = entries.map((entry) => ({ ...entry, key: utf8.encode(entry.link.name) }))
-        sorted.sort((a, b) => compareBytes(a.key, b.key))
-        for (const { link, depth } of sorted) this.visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
+        const inOrder = yield* sorted(entries, (a, b) => compareBytes(a.key, b.key), this.#count)
+        for (const { link, depth } of inOrder) yield* this.visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
         return
       }
     }
   }
 
-  /** The entries of a sharded directory, as far as its shards are here, each with the depth of its shard. */
-  #entriesOf(shard: Extract<FsNode, { kind: 'shard' }>, depth: number, trail: HamtPath): { link: PbLink; depth: number }[] {
-    const found: { link: PbLink; depth: number }[] = []
+  /** Adds the entries of a sharded directory, as far as its shards are here. */
+  *#collect(shard: Extract<FsNode, { kind: 'shard' }>, depth: number, trail: HamtPath, entries: ShardEntry[]): PausingWork<void> {
     for (const link of shard.links) {
+      if (this.#count.isPauseDue()) yield
       const below = hamtPathBelow(trail, shard.fanout, link)
       if (!link.isShard) {
-        found.push({ link, depth })
+        entries.push({ link, depth, key: utf8.encode(link.name) })
         continue
       }
-      this.#count(depth + 1)
+      this.#noteVisit(depth + 1)
       const node = this.#nodes(link.cid)
       // Below a shard there are only shards.
       if (link.cid.codec === RAW || (node !== null && node.kind !== 'shard')) throw malformed('noShard')
       if (node === null) {
         this.#hasNames = false
         this.#isFinal = false
-      } else for (const entry of this.#entriesOf(node, depth + 1, below)) found.push(entry)
+      } else yield* this.#collect(node, depth + 1, below, entries)
     }
-    return found
   }
 
   #add(entry: FileEntry): void {
@@ -129,7 +143,7 @@ class ListingWalk {
     this.#files.push(entry)
   }
 
-  #count(depth: number): void {
+  #noteVisit(depth: number): void {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (++this.#visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
   }

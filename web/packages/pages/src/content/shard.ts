@@ -4,6 +4,7 @@ import { encodePbNode, type PbLink } from './dag-pb.ts'
 import { ContentError, malformed } from './error.ts'
 import { murmur3 } from './murmur3.ts'
 import { MessageWriter } from './protobuf.ts'
+import { forEachItem, ItemCount, nextTask, sorted, type PausingWork } from './tasks.ts'
 
 /** Sharded directories (HAMT): a directory too large for one node is split by the hashes of its names. */
 export const SHARD_TYPE = 5
@@ -85,21 +86,25 @@ export interface HashedEntry {
 }
 
 /** Entries in the order of their hashes. Throws if two names have the same hash. */
-export function hashEntries(links: readonly (PbLink & { dagBytes: number })[]): HashedEntry[] {
-  const entries = links.map((link) => ({ link, hash: hashOf(link.name) }))
-  entries.sort((a, b) => (a.hash < b.hash ? -1 : 1))
-  for (const [i, { hash, link }] of entries.entries()) {
-    if (hash === entries[i + 1]?.hash) throw new ContentError({ kind: 'bad-path', path: link.name })
+export function* hashEntries(links: readonly (PbLink & { dagBytes: number })[]): PausingWork<HashedEntry[]> {
+  const entries: HashedEntry[] = []
+  const count = new ItemCount()
+  yield* forEachItem(links, (link) => entries.push({ link, hash: hashOf(link.name) }), count)
+  const inOrder = yield* sorted(entries, (a, b) => (a.hash < b.hash ? -1 : a.hash > b.hash ? 1 : 0), count)
+  for (const [i, { hash, link }] of inOrder.entries()) {
+    if (hash === inOrder[i + 1]?.hash) throw new ContentError({ kind: 'bad-path', path: link.name })
   }
-  return entries
+  return inOrder
 }
 
 /**
- * Builds the shards for entries whose hashes have the same first `bits`. The block of the outermost shard comes last.
+ * Builds the shards for entries whose hashes have the same first `bits`, few of them in a task. The block of the outermost shard comes
+ * last.
  */
 export async function* buildShards(
   entries: readonly HashedEntry[],
   bits = 0,
+  count = new ItemCount(),
 ): AsyncGenerator<{ cid: Cid; block: Bytes; size: number }, { cid: Cid; dagBytes: number }> {
   const links: (PbLink & { dagBytes: number })[] = []
   const slots: number[] = []
@@ -116,11 +121,13 @@ export async function* buildShards(
     if (to - from === 1) {
       links.push({ ...first.link, name: name + first.link.name })
     } else {
-      const below = yield* buildShards(entries.slice(from, to), bits + step)
+      const below = yield* buildShards(entries.slice(from, to), bits + step, count)
       links.push({ ...below, name })
     }
     from = to
   }
+  // Chromium has the hash of a short block without waiting.
+  if (count.isPauseDue(links.length)) await nextTask()
   const data = new MessageWriter().uint(1, SHARD_TYPE).bytes(2, bitmapOf(slots)).uint(5, HASH_TYPE).uint(6, FANOUT)
   const block = encodePbNode({ links, data: data.finish() })
   const cid = await cidOf(DAG_PB, block)

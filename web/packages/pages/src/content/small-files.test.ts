@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { cidOf, RAW } from './cid.ts'
-import { SmallFiles } from './small-files.ts'
+import { GROUP_FILES_MAX, SmallFiles } from './small-files.ts'
+import { nextTask } from './tasks.ts'
 
 const KIB = 1 << 10
 
@@ -24,6 +25,34 @@ describe('small files', () => {
       expect(leaf).toMatchObject({ size: file.size, block: file, cid: { key: (await cidOf(RAW, alone)).key } })
       expect(file.reads).toBe(0)
     }
+  })
+
+  it('are hashed in a task for a few of them', async () => {
+    let hashed = 0
+    let most = 0
+    const { digest } = SubtleCrypto.prototype
+    // Chromium has the hash of a few bytes in the task of the call.
+    SubtleCrypto.prototype.digest = () => {
+      most = Math.max(most, ++hashed)
+      return Promise.resolve(new ArrayBuffer(32))
+    }
+    try {
+      const files = Array.from({ length: 1000 }, (_, i) => new Blob([`file ${i}`]))
+      const small = new SmallFiles(files, KIB)
+      let isOver = false
+      const all = (async () => {
+        for (const file of files) await small.leafOf(file)
+      })().finally(() => (isOver = true))
+      while (!isOver) {
+        hashed = 0
+        await nextTask()
+      }
+      await all
+    } finally {
+      SubtleCrypto.prototype.digest = digest
+    }
+    // Two groups may be read at the same time.
+    expect(most).toBeLessThanOrEqual(2 * GROUP_FILES_MAX)
   })
 
   it('may be the same file in two places', async () => {

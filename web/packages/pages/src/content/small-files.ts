@@ -1,11 +1,12 @@
 import { hashLeaf, type HashedLeaf } from './hash-leaf.ts'
 import { cidOf, RAW } from './cid.ts'
+import { nextTask } from './tasks.ts'
 
 /** A file of at most this size is read together with others: opening each takes longer than reading it. */
 const SMALL_BYTES_MAX = 128 << 10
-/** Bytes and files that are read at once. Two groups are in memory. */
+/** Bytes and files that are read at once, and hashed in one task. Two groups are in memory. */
 const GROUP_BYTES_MAX = 4 << 20
-const GROUP_FILES_MAX = 256
+export const GROUP_FILES_MAX = 64
 
 /** Hashes the small files of a directory in groups, ahead of the build that asks for them in order. */
 export class SmallFiles {
@@ -53,6 +54,8 @@ export class SmallFiles {
 
 async function hashGroup(files: readonly Blob[]): Promise<ReadonlyMap<Blob, HashedLeaf>> {
   const bytes = new Uint8Array(await new Blob([...files]).arrayBuffer())
+  // Chromium hashes few bytes without waiting. Group after group would be hashed and used in one task.
+  await nextTask()
   const sizes = files.reduce((sum, { size }) => sum + size, 0)
   let at = 0
   const hashed = files.map(async (file): Promise<[Blob, HashedLeaf]> => {
@@ -62,5 +65,7 @@ async function hashGroup(files: readonly Blob[]): Promise<ReadonlyMap<Blob, Hash
     at += file.size
     return [file, { cid: await cidOf(RAW, own), block: file, size: own.length }]
   })
-  return new Map(await Promise.all(hashed))
+  const leaves = new Map(await Promise.all(hashed))
+  await nextTask()
+  return leaves
 }

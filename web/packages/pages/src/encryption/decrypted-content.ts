@@ -1,4 +1,4 @@
-import { concat, ContentError, type Bytes } from '../content/index.ts'
+import { concat, ContentError, inTasks, type Bytes } from '../content/index.ts'
 import type { PageFile, ReadOptions } from '../swarm/index.ts'
 import { PrivateError } from './error.ts'
 import { HEADER_BYTES, padded } from './layout.ts'
@@ -53,7 +53,7 @@ export class DecryptedContent implements ReadableContent {
     }
     if (needed === null || length < needed) throw new PrivateError({ kind: 'index', index: 'cut' })
     // Decoded once it is complete. An index may span many records.
-    const index = decodeIndex(concat(parts).subarray(0, needed))
+    const index = await inTasks(decodeIndex(concat(parts).subarray(0, needed)), options.signal)
     const contentBytes = needed + index.entries.reduce((sum, { bytes }) => sum + bytes, 0)
     // The padding follows from the rest, so that nothing can be hidden in it.
     if (padded(contentBytes) !== records.layout.contentBytes) {

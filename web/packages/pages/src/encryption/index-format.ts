@@ -1,4 +1,4 @@
-import { compareBytes, concat, isEntryName, type Bytes } from '../content/index.ts'
+import { compareBytes, concat, forEachItem, isEntryName, ItemCount, sorted, type Bytes, type PausingWork } from '../content/index.ts'
 import { PrivateError } from './error.ts'
 import { CONTENT_BYTES_MAX } from './layout.ts'
 import type { IndexProblem } from './problem.ts'
@@ -34,14 +34,14 @@ export interface Index {
 }
 
 /** Encodes the start of the content: the length of the index, and the index. */
-export function encodeIndex(index: Index): Bytes {
-  check(index)
+export function* encodeIndex(index: Index): PausingWork<Bytes> {
+  yield* check(index)
   const parts: Bytes[] = [Uint8Array.of(index.isDirectory ? 1 : 0), text(index.name), uint32(index.entries.length)]
-  for (const { path, kind, bytes } of index.entries) {
+  yield* forEachItem(index.entries, ({ path, kind, bytes }) => {
     const size = new Uint8Array(8)
     new DataView(size.buffer).setBigUint64(0, BigInt(bytes))
     parts.push(Uint8Array.of(KINDS.indexOf(kind)), text(path), size)
-  }
+  })
   const encoded = concat(parts)
   if (encoded.length > INDEX_BYTES_MAX) throw refused('too-long')
   return concat([uint32(encoded.length), encoded])
@@ -56,7 +56,7 @@ export function indexBytes(content: Uint8Array): number | null {
 }
 
 /** Decodes what `encodeIndex` encoded. The names are not trusted: a path never leads out of its directory. */
-export function decodeIndex(content: Uint8Array): Index {
+export function* decodeIndex(content: Uint8Array): PausingWork<Index> {
   const bytes = indexBytes(content)
   if (bytes === null || bytes > content.length) throw refused('cut')
   if (bytes < content.length) throw refused('trailing')
@@ -67,26 +67,31 @@ export function decodeIndex(content: Uint8Array): Index {
   const count = reader.uint(4)
   if (count > ENTRIES_MAX) throw refused('too-many-entries')
   const entries: PrivateEntry[] = []
+  const read = new ItemCount()
   for (let i = 0; i < count; i++) {
+    if (read.isPauseDue()) yield
     const kind = KINDS[reader.uint(1)]
     if (kind === undefined) throw refused('kind')
     entries.push({ path: reader.text(), kind, bytes: reader.size() })
   }
   if (!reader.isAtEnd) throw refused('trailing')
   const index = { name, isDirectory: kind === 1, entries }
-  check(index)
+  yield* check(index)
   return index
 }
 
-export function sortedEntries<Entry extends { readonly path: string }>(entries: readonly Entry[]): Entry[] {
-  const keyed = entries.map((entry) => ({ entry, key: sortedBy(entry.path) }))
-  return keyed.sort((a, b) => compareBytes(a.key, b.key)).map(({ entry }) => entry)
+export function* sortedEntries<Entry extends { readonly path: string }>(entries: readonly Entry[]): PausingWork<Entry[]> {
+  const count = new ItemCount()
+  const keyed: { entry: Entry; key: Bytes }[] = []
+  yield* forEachItem(entries, (entry) => keyed.push({ entry, key: sortedBy(entry.path) }), count)
+  const inOrder = yield* sorted(keyed, (a, b) => compareBytes(a.key, b.key), count)
+  return inOrder.map(({ entry }) => entry)
 }
 
-function check({ name, isDirectory, entries }: Index): void {
+function* check({ name, isDirectory, entries }: Index): PausingWork<void> {
   if (entries.length > ENTRIES_MAX) throw refused('too-many-entries')
   if (name !== '' && (!isName(name) || utf8(name).length > NAME_BYTES_MAX)) throw refused('path')
-  if (isDirectory) checkPaths(entries)
+  if (isDirectory) yield* checkPaths(entries)
   else if (entries.length !== 1 || entries[0]?.path !== '' || entries[0].kind !== 'file') throw refused('not-one-file')
   let sum = 0
   for (const { kind, bytes } of entries) {
@@ -96,13 +101,16 @@ function check({ name, isDirectory, entries }: Index): void {
   }
 }
 
-function checkPaths(entries: readonly PrivateEntry[]): void {
-  for (const { path } of entries) {
+function* checkPaths(entries: readonly PrivateEntry[]): PausingWork<void> {
+  const count = new ItemCount()
+  const checkPath = ({ path }: PrivateEntry) => {
     const names = path.split('/')
     if (!names.every(isName) || names.length > NAMES_MAX || utf8(path).length > PATH_BYTES_MAX) throw refused('path')
   }
+  yield* forEachItem(entries, checkPath, count)
   let before: { path: string; key: Bytes } | null = null
   for (const { path } of entries) {
+    if (count.isPauseDue()) yield
     const key = sortedBy(path)
     // A directory with entries needs no entry of its own.
     if (before !== null && (compareBytes(before.key, key) >= 0 || path.startsWith(`${before.path}/`))) throw refused('order')

@@ -1,8 +1,8 @@
-import { ContentError, type Bytes } from '../content/index.ts'
+import { ContentError, forEachItem, type Bytes, type PausingWork } from '../content/index.ts'
 import type { PageFile } from '../swarm/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import { Layout } from './layout.ts'
-import { encodeIndex, sortedEntries, type Index } from './index-format.ts'
+import { encodeIndex, sortedEntries, type Index, type PrivateEntry } from './index-format.ts'
 import type { ReadableContent } from './readable-content.ts'
 
 interface Part {
@@ -19,25 +19,41 @@ export class PlaintextContent implements ReadableContent {
   readonly #parts: readonly Part[]
   readonly #files: ReadonlyMap<string, Blob>
 
+  private constructor(index: Index, parts: readonly Part[], files: ReadonlyMap<string, Blob>, bytes: number) {
+    this.index = index
+    this.#parts = parts
+    this.#files = files
+    this.layout = Layout.ofContent(bytes)
+  }
+
   /** `emptyFolders`: the paths of directories without entries, in a page that is a directory. */
-  constructor(name: string, isDirectory: boolean, files: readonly { path: string; blob: Blob }[], emptyFolders: readonly string[] = []) {
+  static *of(
+    name: string,
+    isDirectory: boolean,
+    files: readonly { path: string; blob: Blob }[],
+    emptyFolders: readonly string[] = [],
+  ): PausingWork<PlaintextContent> {
     const folders = emptyFolders.map((path) => ({ path, blob: null }))
-    const inOrder = isDirectory ? sortedEntries([...files, ...folders]) : files.map(({ blob }) => ({ path: '', blob }))
-    this.index = {
-      name,
-      isDirectory,
-      entries: inOrder.map(({ path, blob }) => ({ path, kind: blob === null ? 'directory' : 'file', bytes: blob?.size ?? 0 })),
-    }
+    const inOrder = isDirectory ? yield* sortedEntries([...files, ...folders]) : files.map(({ blob }) => ({ path: '', blob }))
+    const entries: PrivateEntry[] = []
+    const describe = ({ path, blob }: { path: string; blob: Blob | null }) =>
+      entries.push({ path, kind: blob === null ? 'directory' : 'file', bytes: blob?.size ?? 0 })
+    yield* forEachItem(inOrder, describe)
+    const index = { name, isDirectory, entries }
     const parts: Part[] = []
+    const blobs = new Map<string, Blob>()
     let from = 0
-    const blobs = inOrder.flatMap(({ blob }) => blob ?? [])
-    for (const blob of [new Blob([encodeIndex(this.index)]), ...blobs]) {
+    const add = (blob: Blob) => {
       parts.push({ from, blob })
       from += blob.size
     }
-    this.#parts = parts
-    this.#files = new Map(inOrder.flatMap(({ path, blob }) => (blob === null ? [] : [[path, blob]])))
-    this.layout = Layout.ofContent(from)
+    add(new Blob([yield* encodeIndex(index)]))
+    yield* forEachItem(inOrder, ({ path, blob }) => {
+      if (blob === null) return
+      add(blob)
+      blobs.set(path, blob)
+    })
+    return new PlaintextContent(index, parts, blobs, from)
   }
 
   /** The content from `from` to `to`, including padding. Rejects if a file has changed or is gone. */

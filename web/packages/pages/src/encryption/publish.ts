@@ -1,4 +1,4 @@
-import { MemoryBlockStore, buildFile, ContentError, dagBytesMax, HashProgress } from '../content/index.ts'
+import { MemoryBlockStore, buildFile, ContentError, dagBytesMax, HashProgress, inTasks } from '../content/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from '../swarm/index.ts'
 import { newKey, readKey } from './key.ts'
@@ -29,7 +29,7 @@ export async function publishPrivate(sources: readonly Source[], options: Privat
   const [first] = sources
   if (first === undefined) throw new ContentError({ kind: 'no-such-file', path: '' })
   const isDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
-  const content = new PlaintextContent(name ?? '', isDirectory, sources, options.emptyFolders)
+  const content = await inTasks(PlaintextContent.of(name ?? '', isDirectory, sources, options.emptyFolders), signal)
   const bytesTotal = content.layout.sealedBytes
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
   const text = newKey()

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../content/index.ts'
-import { ContentError, isSameBytes, parseCid, RAW, readFile } from '../content/index.ts'
+import { ContentError, inOneTask, isSameBytes, parseCid, RAW, readFile } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import type { Entry, Listing, PageSession, PageState } from '../swarm/index.ts'
 import { newKey, readKey } from './key.ts'
@@ -148,7 +148,7 @@ describe('publishing', () => {
   })
 
   test('never has the whole content in memory', async () => {
-    const content = new PlaintextContent('', false, [{ path: 'a', blob: new Blob([pattern(3 * MIB)]) }])
+    const content = inOneTask(PlaintextContent.of('', false, [{ path: 'a', blob: new Blob([pattern(3 * MIB)]) }]))
     expect((await content.read(MIB, MIB + 10)).length).toBe(10)
     const { layout } = content
     expect(await content.read(layout.contentBytes - 5, layout.contentBytes)).toEqual(new Uint8Array(5))

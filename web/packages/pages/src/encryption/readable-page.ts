@@ -5,6 +5,7 @@ import { PrivateError } from './error.ts'
 import { readKey } from './key.ts'
 import { padded, TAG_BYTES, HEADER_BYTES } from './layout.ts'
 import { DecryptedContent, readWhole } from './decrypted-content.ts'
+import type { Index } from './index-format.ts'
 import type { ReadableContent } from './readable-content.ts'
 import { isSealed } from './records.ts'
 
@@ -37,6 +38,8 @@ export class ReadablePage implements PageSession {
   /** Counts the attempts to open the page, so that the result for an earlier key is ignored. */
   #attempt = 0
   #isDetecting = false
+  /** The last listing of a private page. */
+  #shown: { readonly index: Index; readonly complete: boolean; readonly listing: Listing } | null = null
   /** Callers that wait until `#privacy` is known. */
   #waiting: { readonly resolve: () => void; readonly reject: (reason: unknown) => void }[] = []
 
@@ -85,17 +88,8 @@ export class ReadablePage implements PageSession {
         return null
       case 'public':
         return this.#session.listing()
-      case 'open': {
-        const complete = this.#session.state.phase === 'complete'
-        const { entries } = this.#privacy.content.index
-        const files = entries.filter(({ kind }) => kind === 'file')
-        return {
-          files: files.map(({ path, bytes }) => ({ path, size: bytes, complete })),
-          links: entries.filter(({ kind }) => kind === 'symlink').length,
-          hasNames: true,
-          isFinal: true,
-        }
-      }
+      case 'open':
+        return this.#listingOf(this.#privacy.content.index)
     }
   }
 
@@ -147,6 +141,17 @@ export class ReadablePage implements PageSession {
       case 'closed':
         throw this.#privacy.problem ?? new ContentError({ kind: 'no-such-file', path })
     }
+  }
+
+  /** The same object until the page is complete, because it may have thousands of files. */
+  #listingOf(index: Index): Listing {
+    const complete = this.#session.state.phase === 'complete'
+    if (this.#shown?.index !== index || this.#shown.complete !== complete) {
+      const files = index.entries.flatMap(({ kind, path, bytes }) => (kind === 'file' ? { path, size: bytes, complete } : []))
+      const links = index.entries.filter(({ kind }) => kind === 'symlink').length
+      this.#shown = { index, complete, listing: { files, links, hasNames: true, isFinal: true } }
+    }
+    return this.#shown.listing
   }
 
   #wake(): void {

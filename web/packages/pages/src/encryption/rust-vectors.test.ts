@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { buildFile, isSameBytes, type Bytes } from '../content/index.ts'
+import { buildFile, inOneTask, isSameBytes, type Bytes } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import { fromHex, readVectors } from '../../test/vectors.ts'
 import { deriveInBrowser, deriveInScript } from './cipher.ts'
@@ -58,7 +58,7 @@ const indexOf = (page: Page): Index => ({
 })
 
 async function seal(page: Page, derive = deriveInBrowser): Promise<Bytes> {
-  const head = encodeIndex(indexOf(page))
+  const head = inOneTask(encodeIndex(indexOf(page)))
   const parts = [head, ...filesOf(page)]
   const layout = Layout.ofContent(
     parts.reduce((sum, { length }) => sum + length, 0),
@@ -184,7 +184,7 @@ describe('the test vectors shared with Rust', () => {
       size: 'Size',
     }
     try {
-      decodeIndex(fromHex(hex))
+      inOneTask(decodeIndex(fromHex(hex)))
     } catch (reason) {
       if (!(reason instanceof PrivateError) || reason.problem.kind !== 'index') throw reason
       expect(names[reason.problem.index]).toBe(error)

@@ -259,7 +259,7 @@ export interface PageSession {
   readonly state: PageState
   /** Calls back at once and on every change, until the returned function is called. */
   subscribe(listener: (state: PageState) => void): () => void
-  /** The files known so far. `null` until the root has arrived. */
+  /** The files known so far. `null` until the root has arrived. The list of very many files follows a little later. */
   listing(): Listing | null
   /**
    * The verified bytes of a file, once all are here. Rejects if the page fails or is closed, and with a `ContentError`

@@ -6,19 +6,20 @@ import {
   decodedNodesOf,
   DEPTH_MAX,
   findFile,
-  listFiles,
+  listingWork,
   type BlockStore,
   type Bytes,
   type Cid,
   type FileListing,
   type FindResult,
+  type PausingWork,
   type WantedBlock,
 } from '../content/index.ts'
 import type { Have } from './api.ts'
 import type { LivePage } from './live/index.ts'
 
 /** Blocks that are here already and are found in one task, so that the page's thread answers in between. */
-const FOUND_AT_ONCE = 400
+const FOUND_AT_ONCE = 200
 
 /** The present and the missing blocks of a page. Methods throw a `ContentError` if the content is invalid. */
 export class Download {
@@ -77,9 +78,9 @@ export class Download {
     return this.#wantMissing(this.#wantedOfLive())
   }
 
-  /** The files that are known. `null` until the root has arrived. */
-  list(): FileListing | null {
-    return this.#live?.list(this.store) ?? listFiles(this.store, this.walk.root)
+  /** Lists the files that are known. `null` until the root has arrived. */
+  *list(): PausingWork<FileListing | null> {
+    return this.#live?.list(this.store) ?? (yield* listingWork(this.store, this.walk.root))
   }
 
   /** Follows a path without listing directories. */

@@ -1,5 +1,15 @@
-import { ContentError, readFile, type Cid, type FileListing } from '../content/index.ts'
-import type { Listing } from './api.ts'
+import {
+  ContentError,
+  forEachItem,
+  inOneTask,
+  nextTask,
+  readFile,
+  type Cid,
+  type DagWalk,
+  type FileListing,
+  type PausingWork,
+} from '../content/index.ts'
+import type { Entry, Listing } from './api.ts'
 import type { Download } from './download.ts'
 
 interface FileRequest {
@@ -9,32 +19,65 @@ interface FileRequest {
   readonly reject: (error: unknown) => void
 }
 
+/** How far the download was when the files were listed. */
+interface DownloadedPart {
+  readonly nodesDone: number
+  readonly isComplete: boolean
+}
+
+/** A listing, and how much of the page was here when its files were marked as complete. */
+interface MarkedListing {
+  readonly known: FileListing
+  readonly blocksDone: number
+  readonly listing: Listing
+}
+
+/** A listing that is being made. */
+interface ListingWork extends DownloadedPart {
+  readonly steps: PausingWork<MarkedListing | null>
+}
+
+interface FileRequestsDeps {
+  /** A listing that took several tasks is finished. */
+  readonly onListed: () => void
+  /** The content is invalid. */
+  readonly onFailure: (error: ContentError) => void
+}
+
 /** The files of a page, and the requests that wait for one of them. */
 export class FileRequests {
   readonly #download: Download
-  readonly #fail: (error: ContentError) => void
+  readonly #deps: FileRequestsDeps
   readonly #requests = new Set<FileRequest>()
-  /** The last listing, and how far the download was at that time. */
-  #listed: { nodesDone: number; isComplete: boolean; listing: FileListing | null } = { nodesDone: -1, isComplete: false, listing: null }
+  /** The last listing. */
+  #listed: DownloadedPart & { marked: MarkedListing | null } = { nodesDone: -1, isComplete: false, marked: null }
+  /** The listing that is being made, in a task for each few files. */
+  #work: ListingWork | null = null
   /** The files of the last listing by path, once one was requested. */
   #byPath: { listing: FileListing; cids: ReadonlyMap<string, Cid> } | null = null
   #end: unknown = null
   /** The reason why no more blocks arrive. Files whose blocks are all here are still given out. */
   #stopped: { reason: unknown } | null = null
 
-  /** `fail` is called if the content is invalid. */
-  constructor(download: Download, fail: (error: ContentError) => void) {
+  constructor(download: Download, deps: FileRequestsDeps) {
     this.#download = download
-    this.#fail = fail
+    this.#deps = deps
   }
 
-  /** The files known so far. `null` until the root has arrived. */
+  /** Whether the list has all files that the blocks that are here describe. Begins the list of a page of many files. */
+  get isListed(): boolean {
+    this.#known()
+    return this.#isCurrent(this.#listed)
+  }
+
+  /** The files known so far. `null` until the root has arrived. The same object until more of the page is here. */
   listing(): Listing | null {
-    const { walk } = this.#download
-    const known = this.#known()
-    if (known === null) return null
-    const files = known.files.map(({ cid, ...file }) => ({ ...file, complete: walk.isWhole(cid) }))
-    return { files, links: known.links, hasNames: known.hasNames, isFinal: known.isFinal }
+    const marked = this.#known()
+    if (marked === null) return null
+    if (marked.blocksDone !== this.#download.walk.progress.blocksDone) {
+      this.#listed = { ...this.#listed, marked: inOneTask(markedListing(marked.known, this.#download.walk)) }
+    }
+    return this.#listed.marked?.listing ?? null
   }
 
   request(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {
@@ -68,7 +111,14 @@ export class FileRequests {
   /** Resolves or rejects the requests that can be settled now. */
   settle(): void {
     if (this.#requests.size === 0) return
+    this.#known()
+    this.#settleListed()
+  }
+
+  /** The same by the last listing, without beginning another one. */
+  #settleListed(): void {
     const { store, walk } = this.#download
+    const isListed = this.#isCurrent(this.#listed)
     const cids = this.#cids()
     for (const awaited of this.#requests) {
       const { path, type, resolve, reject } = awaited
@@ -80,35 +130,77 @@ export class FileRequests {
         } catch (error) {
           reject(error)
         }
-      } else if (walk.isComplete) reject(new ContentError({ kind: 'no-such-file', path }))
-      else if (this.#stopped !== null) reject(this.#stopped.reason)
+      } else if (walk.isComplete && isListed) reject(new ContentError({ kind: 'no-such-file', path }))
+      else if (this.#stopped !== null && isListed) reject(this.#stopped.reason)
       else continue
       this.#requests.delete(awaited)
     }
   }
 
+  /** The files by path. A file without a size may turn out to be a folder. */
   #cids(): ReadonlyMap<string, Cid> | null {
-    const listing = this.#known()
-    if (listing === null) return null
+    const listing = this.#listed.marked?.known
+    if (listing === undefined) return null
     if (this.#byPath?.listing !== listing) {
-      this.#byPath = { listing, cids: new Map(listing.files.map(({ path, cid }) => [path, cid])) }
+      const files = listing.files.filter(({ size }) => size !== null)
+      this.#byPath = { listing, cids: new Map(files.map(({ path, cid }) => [path, cid])) }
     }
     return this.#byPath.cids
   }
 
-  #known(): FileListing | null {
-    const { walk } = this.#download
-    const { nodesDone, isComplete } = walk
-    const isListed = nodesDone === this.#listed.nodesDone && isComplete === this.#listed.isComplete
-    if (!isListed && this.#end === null) {
-      try {
-        const isEmpty = walk.progress.blocksDone === 0
-        this.#listed = { nodesDone, isComplete, listing: isEmpty ? null : this.#download.list() }
-      } catch (error) {
-        if (!(error instanceof ContentError)) throw error
-        this.#fail(error)
-      }
+  /** The last listing. Begins another one if more of the page is here. */
+  #known(): MarkedListing | null {
+    if (this.#work === null && this.#end === null && !this.#isCurrent(this.#listed)) {
+      const { nodesDone, isComplete, progress } = this.#download.walk
+      if (progress.blocksDone === 0) this.#listed = { nodesDone, isComplete, marked: null }
+      else this.#begin({ nodesDone, isComplete, steps: this.#list() })
     }
-    return this.#listed.listing
+    return this.#listed.marked
   }
+
+  *#list(): PausingWork<MarkedListing | null> {
+    const known = yield* this.#download.list()
+    return known === null ? null : yield* markedListing(known, this.#download.walk)
+  }
+
+  #begin(work: ListingWork): void {
+    this.#work = work
+    this.#goOn(work)
+  }
+
+  /** Does the next part of the listing. Returns whether it is finished. */
+  #goOn(work: ListingWork): boolean {
+    try {
+      const step = work.steps.next()
+      if (!step.done) {
+        void nextTask().then(() => this.#goOnLater(work))
+        return false
+      }
+      this.#listed = { nodesDone: work.nodesDone, isComplete: work.isComplete, marked: step.value }
+    } catch (error) {
+      if (!(error instanceof ContentError)) throw error
+      this.#deps.onFailure(error)
+    }
+    this.#work = null
+    return true
+  }
+
+  #goOnLater(work: ListingWork): void {
+    if (this.#end !== null || !this.#goOn(work)) return
+    this.#settleListed()
+    this.#deps.onListed()
+  }
+
+  #isCurrent(part: DownloadedPart): boolean {
+    const { nodesDone, isComplete } = this.#download.walk
+    return part.nodesDone === nodesDone && part.isComplete === isComplete
+  }
+}
+
+function* markedListing(known: FileListing, walk: DagWalk): PausingWork<MarkedListing> {
+  const { blocksDone } = walk.progress
+  const { links, hasNames, isFinal } = known
+  const files: Entry[] = []
+  yield* forEachItem(known.files, ({ cid, ...file }) => files.push({ ...file, complete: walk.isWhole(cid) }))
+  return { known, blocksDone, listing: { files, links, hasNames, isFinal } }
 }

@@ -22,6 +22,7 @@ function open(root: ReturnType<typeof parseCid>, store: BlockStore, isOurs = fal
     onProblem: ({ fatal }) => events.push(fatal ? 'fatal' : 'problem'),
     onLive: () => {},
     loadLive: async () => null,
+    onListed: () => {},
     onFailure: (error) => events.push(error.problem.kind),
   })
   return { content, inputs, events }

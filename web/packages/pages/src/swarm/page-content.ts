@@ -1,5 +1,5 @@
 import type { Block, Input } from '../bitswap/index.ts'
-import { ContentError, problemSentence, type BlockStore, type Bytes, type Cid, type StoreEvent } from '../content/index.ts'
+import { ContentError, nextTask, problemSentence, type BlockStore, type Bytes, type Cid, type StoreEvent } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import type { Have, Listing, LoadLivePage, PageFile, PageProblem } from './api.ts'
 import { Download } from './download.ts'
@@ -20,6 +20,8 @@ export interface PageContentDeps {
   readonly onLive: (page: LivePage, onChange: () => void) => void
   /** Without it, a live page fails: its first block is no file and no directory. */
   readonly loadLive: LoadLivePage | undefined
+  /** `listing` has more files. The list of very many is made in several tasks. */
+  readonly onListed: () => void
   /** The content is invalid. The page can never be shown. */
   readonly onFailure: (error: ContentError) => void
 }
@@ -42,7 +44,7 @@ export class PageContent {
     this.#deps = deps
     this.#root = root
     this.#download = new Download(root, pageBytesMax, store, { isOurs })
-    this.#files = new FileRequests(this.#download, deps.onFailure)
+    this.#files = new FileRequests(this.#download, deps)
     this.#reads = new StreamingReads({
       blocks: store,
       find: (path) => this.#download.find(path),
@@ -95,6 +97,11 @@ export class PageContent {
 
   get isComplete(): boolean {
     return this.#download.isComplete
+  }
+
+  /** Whether the listing has all files that are known. Begins the list of a page of many files. */
+  get isListed(): boolean {
+    return this.#files.isListed
   }
 
   get progress() {
@@ -217,16 +224,4 @@ function attempt<Done>(step: () => Done): Done | ContentError {
     if (error instanceof ContentError) return error
     throw error
   }
-}
-
-/** Resolves in a task of its own. Unlike a timer, it is not delayed in a tab that nobody looks at. */
-function nextTask(): Promise<void> {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel()
-    port1.onmessage = () => {
-      port1.close()
-      resolve()
-    }
-    port2.postMessage(null)
-  })
 }

@@ -61,6 +61,7 @@ export class Session implements PageSession {
         this.#reportTrace()
       },
       onProblem,
+      onListed: notify,
       loadLive: deps.publication?.live ?? deps.live,
       onLive: (page, onChange) => {
         this.#heads = page.open({ store, bytesMax: pageBytesMax, clock, peers: this.#peers, onChange })
@@ -252,7 +253,8 @@ export class Session implements PageSession {
   get #phase(): Phase {
     if (this.#failure !== null) return 'failed'
     const { have, isComplete, isStarted } = this.#content
-    if (isComplete) return 'complete'
+    // Not before its files are known: a complete page without files would be an empty folder.
+    if (isComplete) return this.#content.isListed ? 'complete' : 'loading'
     if (isStarted && this.#isAvailable === false && !this.#exchange.isAnythingAvailable) return 'unavailable'
     return have === 'some' ? 'loading' : 'searching'
   }
