@@ -1,4 +1,5 @@
 import type { Connection } from '@watchfire/client/connection'
+import { nextTask } from '@watchfire/pages/content'
 import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
 import { loadDialling, loadLive, openPage, publish, traceLoad, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
@@ -42,7 +43,12 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     }
     return { page, key: null }
   }
-  if (sealed === undefined) return { page: new ReadablePage(serve(await publish(files, publishing)), null, 'public'), key: null }
+  if (sealed === undefined) {
+    const publication = await publish(files, publishing)
+    // The page of very many files is opened in another task than the last of their blocks are made.
+    await nextTask()
+    return { page: new ReadablePage(serve(publication), null, 'public'), key: null }
+  }
   const publication = await publishPrivate(files, { ...publishing, name: sealed.name })
   const { key, content } = publication
   return { page: new ReadablePage(serve(publication), key, content), key }

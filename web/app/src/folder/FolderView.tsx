@@ -5,10 +5,11 @@ import { files as filesText } from '../messages/files.ts'
 import { folder as text } from '../messages/folder.ts'
 import { SaveAll } from '../save/SaveAll.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
+import { useWork } from '../ui/use-work.ts'
 import { FileRows } from './FileRows.tsx'
 import { Gallery } from './Gallery.tsx'
 import { hasThumbnail } from './Thumbnail.tsx'
-import { matchingRows, rowsOf, treeOf, type Order } from './tree.ts'
+import { arranged, type Order } from './tree.ts'
 
 /** A folder of up to this many lines is shown with all its folders open. */
 const OPEN_MAX = 200
@@ -31,13 +32,12 @@ export function FolderView({ files, name, open, isPartial }: FolderViewProps) {
   const [words, setWords] = useState('')
   const [isGallery, setGallery] = useState(false)
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
-  const tree = useMemo(() => treeOf(files), [files])
-  const isOpenAtFirst = tree.lines <= OPEN_MAX
-  const rows = useMemo(() => {
-    if (words !== '') return matchingRows(files, words, order)
-    return rowsOf(tree, order, (path) => toggled.has(path) !== isOpenAtFirst)
-  }, [files, tree, words, order, toggled, isOpenAtFirst])
-  const pictures = useMemo(() => matchingRows(files.filter(hasThumbnail), words, order), [files, words, order])
+  const arrangement = useWork(
+    () => arranged(files, { order, words, isPicture: hasThumbnail, isOpen: (path, lines) => toggled.has(path) !== lines <= OPEN_MAX }),
+    [files, order, words, toggled],
+  )
+  const { rows, pictures } = arrangement ?? { rows: [], pictures: [] }
+  const bytes = useMemo(() => files.reduce((sum, { size }) => sum + size, 0), [files])
   const toggle = (path: string) => {
     const changed = new Set(toggled)
     if (!changed.delete(path)) changed.add(path)
@@ -51,7 +51,7 @@ export function FolderView({ files, name, open, isPartial }: FolderViewProps) {
       <Title class="name" dir="auto" translate={name === null}>
         {name ?? filesText('list')}
       </Title>
-      <p class="total">{filesText('total', { count: tree.count, size: sizeText(tree.bytes) })}</p>
+      <p class="total">{filesText('total', { count: files.length, size: sizeText(bytes) })}</p>
       {files.length > 1 && <SaveAll name={name ?? 'page'} files={files} isReady={!isPartial} />}
       {(files.length >= FILTERED_MIN || pictures.length > 1) && (
         <div class="bar folder-tools">
@@ -77,7 +77,9 @@ export function FolderView({ files, name, open, isPartial }: FolderViewProps) {
           {text('matching', { count: shown.length })}
         </p>
       )}
-      {isPictures ? (
+      {arrangement === null ? (
+        <p class="fetching" aria-busy="true" />
+      ) : isPictures ? (
         <Gallery pictures={pictures.flatMap((row) => (row.kind === 'file' ? [row.file] : []))} />
       ) : (
         <FileRows rows={rows} open={open} onFolder={toggle} />

@@ -1,3 +1,4 @@
+import { forEachItem, ItemCount, sorted, type PausingWork } from '@watchfire/pages/content'
 import { language } from '../messages/language.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
@@ -21,8 +22,35 @@ export type Row =
   | { readonly kind: 'folder'; readonly folder: Folder; readonly depth: number; readonly isOpen: boolean }
   | { readonly kind: 'file'; readonly file: DirectoryFile; readonly depth: number; readonly name: string }
 
+/** A folder as it is shown: the lines of its list, and its pictures. */
+export interface Arrangement {
+  readonly rows: readonly Row[]
+  readonly pictures: readonly Row[]
+}
+
+export interface ArrangementOptions {
+  readonly order: Order
+  /** Only files whose paths contain these words are listed, without their folders. Empty for all. */
+  readonly words: string
+  readonly isPicture: (file: DirectoryFile) => boolean
+  /** Whether a folder is open, in a tree of this many lines. */
+  readonly isOpen: (path: string, lines: number) => boolean
+}
+
+/** Arranges the files of a page. */
+export function* arranged(files: readonly DirectoryFile[], options: ArrangementOptions): PausingWork<Arrangement> {
+  const { order, words, isPicture, isOpen } = options
+  const count = new ItemCount()
+  const pictures: DirectoryFile[] = []
+  yield* forEachItem(files, (file) => isPicture(file) && pictures.push(file), count)
+  const shownPictures = yield* matchingRows(pictures, words, order, count)
+  if (words !== '') return { rows: yield* matchingRows(files, words, order, count), pictures: shownPictures }
+  const tree = yield* treeOf(files, count)
+  return { rows: yield* rowsOf(tree, order, (path) => isOpen(path, tree.lines), count), pictures: shownPictures }
+}
+
 /** Arranges files by the folders in their paths. */
-export function treeOf(files: readonly DirectoryFile[]): Folder {
+export function* treeOf(files: readonly DirectoryFile[], count = new ItemCount()): PausingWork<Folder> {
   const root = emptyFolder('', '')
   const byPath = new Map([['', root]])
   const folderAt = (path: string): Folder => {
@@ -34,58 +62,65 @@ export function treeOf(files: readonly DirectoryFile[]): Folder {
     byPath.set(path, made)
     return made
   }
-  for (const file of files) folderAt(parentOf(file.path)).files.push(file)
+  yield* forEachItem(files, (file) => folderAt(parentOf(file.path)).files.push(file), count)
   // A folder is made after the folders around it, so that backwards each is complete before it is added to its parent.
-  for (const each of [...byPath.values()].reverse()) {
+  const addUp = (each: Folder) => {
     each.count = each.files.length + each.folders.reduce((sum, { count }) => sum + count, 0)
     each.lines = each.files.length + each.folders.reduce((sum, { lines }) => sum + 1 + lines, 0)
     each.bytes = each.files.reduce((sum, { size }) => sum + size, 0) + each.folders.reduce((sum, { bytes }) => sum + bytes, 0)
   }
+  yield* forEachItem([...byPath.values()].reverse(), addUp, count)
   return root
 }
 
 /** The lines of the list: in each folder its folders, then its files, in this order. */
-export function rowsOf(root: Folder, order: Order, isOpen: (path: string) => boolean): Row[] {
+export function* rowsOf(root: Folder, order: Order, isOpen: (path: string) => boolean, count = new ItemCount()): PausingWork<Row[]> {
   const rows: Row[] = []
-  const list = ({ folders, files }: Folder, depth: number): void => {
-    for (const folder of sortedFolders(folders, order)) {
+  const byOrder = orderings(order)
+  const list = function* ({ folders, files }: Folder, depth: number): PausingWork<void> {
+    for (const folder of yield* sorted(folders, byOrder.folders, count)) {
       const open = isOpen(folder.path)
       rows.push({ kind: 'folder', folder, depth, isOpen: open })
-      if (open) list(folder, depth + 1)
+      if (open) yield* list(folder, depth + 1)
     }
-    for (const file of sortedFiles(files, order)) rows.push({ kind: 'file', file, depth, name: nameOf(file.path) })
+    const inOrder = yield* sorted(files, byOrder.files, count)
+    yield* forEachItem(inOrder, (file) => rows.push({ kind: 'file', file, depth, name: nameOf(file.path) }), count)
   }
-  list(root, 0)
+  yield* list(root, 0)
   return rows
 }
 
 /** The files whose paths contain these words, in this order, without their folders. */
-export function matchingRows(files: readonly DirectoryFile[], words: string, order: Order): Row[] {
+export function* matchingRows(files: readonly DirectoryFile[], words: string, order: Order, count = new ItemCount()): PausingWork<Row[]> {
   const wanted = words.toLowerCase()
-  const found = files.filter(({ path }) => path.toLowerCase().includes(wanted))
-  return sortedFiles(found, order).map((file) => ({ kind: 'file', file, depth: 0, name: file.path }))
+  const found: DirectoryFile[] = []
+  yield* forEachItem(files, (file) => file.path.toLowerCase().includes(wanted) && found.push(file), count)
+  const rows: Row[] = []
+  const inOrder = yield* sorted(found, orderings(order).files, count)
+  yield* forEachItem(inOrder, (file) => rows.push({ kind: 'file', file, depth: 0, name: file.path }), count)
+  return rows
+}
+
+interface Orderings {
+  files(a: DirectoryFile, b: DirectoryFile): number
+  folders(a: Folder, b: Folder): number
 }
 
 /** The largest and the newest come first; equal ones, and all others, are in the order of their names as people read them. */
-export function sortedFiles(files: readonly DirectoryFile[], order: Order): DirectoryFile[] {
+export function orderings(order: Order): Orderings {
   const { compare } = new Intl.Collator(language.peek().tag, { numeric: true })
-  const byName = (a: DirectoryFile, b: DirectoryFile) => compare(a.path, b.path)
+  const byPath = (a: DirectoryFile, b: DirectoryFile) => compare(a.path, b.path)
+  const byName = (a: Folder, b: Folder) => compare(a.name, b.name)
   switch (order) {
     case 'name':
-      return [...files].sort(byName)
+      return { files: byPath, folders: byName }
     case 'size':
-      return [...files].sort((a, b) => b.size - a.size || byName(a, b))
+      return { files: (a, b) => b.size - a.size || byPath(a, b), folders: (a, b) => b.bytes - a.bytes || byName(a, b) }
     case 'date':
-      return [...files].sort((a, b) => (b.modified ?? -Infinity) - (a.modified ?? -Infinity) || byName(a, b))
+      return { files: (a, b) => (b.modified ?? -Infinity) - (a.modified ?? -Infinity) || byPath(a, b), folders: byName }
     case 'kind':
-      return [...files].sort((a, b) => compare(extensionOf(a.path), extensionOf(b.path)) || byName(a, b))
+      return { files: (a, b) => compare(extensionOf(a.path), extensionOf(b.path)) || byPath(a, b), folders: byName }
   }
-}
-
-function sortedFolders(folders: readonly Folder[], order: Order): Folder[] {
-  const { compare } = new Intl.Collator(language.peek().tag, { numeric: true })
-  const byName = (a: Folder, b: Folder) => compare(a.name, b.name)
-  return [...folders].sort(order === 'size' ? (a, b) => b.bytes - a.bytes || byName(a, b) : byName)
 }
 
 function emptyFolder(path: string, name: string): Folder {

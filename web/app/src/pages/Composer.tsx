@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
 import { Flame } from '../ui/Flame.tsx'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
@@ -40,7 +40,8 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const work = useRef<AbortController | null>(null)
   const [drafting, setDrafting] = useState<Drafting | null>(null)
   const { writing } = draft
-  const bytes = draftBytes(draft)
+  // Not each time that the progress is drawn: the browser is asked for the size of every file.
+  const bytes = useMemo(() => draftBytes(draft), [draft.text, draft.files])
   const most = site.limits.value?.get('page_bytes_max')?.value ?? null
   const tooLarge = most !== null && bytes > most
   const empty = isEmpty(draft)

@@ -69,9 +69,9 @@ function withFirst(blob: Blob, extension: string, files: readonly PageFile[]): P
 
 /** The folder that contains all of them; `null` when there is none. */
 function sharedFolder(paths: readonly string[]): string | null {
-  const folders = new Set(paths.map((path) => (path.includes('/') ? path.split('/', 1)[0] : null)))
-  const [only] = folders
-  return folders.size === 1 ? (only ?? null) : null
+  const [first = ''] = paths
+  const end = first.indexOf('/')
+  return end >= 0 && paths.every((path) => path.startsWith(first.slice(0, end + 1))) ? first.slice(0, end) : null
 }
 
 /** A file name from the first words of a text. */

@@ -21,8 +21,7 @@ interface Row extends Files {
 /** Keeps the files of this tab's draft over a reload. Returns whether they are kept. */
 export async function keepFiles({ files, emptyFolders }: Files): Promise<boolean> {
   try {
-    const bytes = files.reduce((sum, { blob }) => sum + blob.size, 0)
-    const isKept = bytes <= KEPT_BYTES_MAX && files.length <= KEPT_FILES_MAX
+    const isKept = files.length <= KEPT_FILES_MAX && files.reduce((sum, { blob }) => sum + blob.size, 0) <= KEPT_BYTES_MAX
     const id = tabId()
     await inStore('readwrite', (store) => {
       store.openCursor().onsuccess = ({ target }) => {

@@ -4,15 +4,22 @@ import { isBlank, type Draft } from './draft.ts'
 
 /** Returns `name`, or `name-2` and so on when there is a file of that name. */
 export function freeName(name: string, files: readonly PageFile[], taken = new Set(files.map(({ path }) => path))): string {
+  if (!taken.has(name)) return name
   // An extension begins after the first letter of a name: folders and hidden files have dots too.
   const [, stem = name, extension = ''] = /^(.*[^/])(\.[^./]*)$/s.exec(name) ?? []
-  let free = name
-  for (let n = 2; taken.has(free); n += 1) free = `${stem}-${n}${extension}`
-  return free
+  for (let n = 2; ; n += 1) {
+    const free = `${stem}-${n}${extension}`
+    if (!taken.has(free)) return free
+  }
 }
+
+/** A control character, or a segment that is empty, `.` or `..`. */
+const UNTIDY = /\p{Cc}|(?:^|\/)\.{0,2}(?:\/|$)/u
 
 /** A valid path in a directory: no `..`, no empty segments, no control characters. */
 export function tidyPath(path: string): string {
+  // Almost every path is valid, and a folder has thousands.
+  if (!UNTIDY.test(path)) return path
   const steps = path
     .replace(/\p{Cc}/gu, '')
     .split('/')
@@ -83,8 +90,9 @@ export function isPicture({ blob }: PageFile): boolean {
 /** Adds files; with Markdown, pictures are shown in the text at `at`. */
 export function withShownFiles(before: Draft, added: readonly PageFile[], emptyFolders: readonly string[], at: number): Draft {
   const after = withFiles(before, added, emptyFolders)
+  if (before.writing !== 'markdown' || isBlank(before.text)) return after
   const pictures = after.files.slice(before.files.length).filter(isPicture)
-  if (before.writing !== 'markdown' || pictures.length === 0 || isBlank(before.text)) return after
+  if (pictures.length === 0) return after
   return { ...after, text: withMarkup(before.text, pictures.map(({ path }) => pictureMarkup(path)).join('\n'), at) }
 }
 

@@ -1,5 +1,6 @@
+import { nextTask } from '@watchfire/pages/content'
 import { describe, expect, it } from 'vitest'
-import { DROPPED_FILES_MAX, readDrop } from './dropped-files.ts'
+import { DROPPED_FILES_MAX, READ_PER_TASK, readDrop } from './dropped-files.ts'
 
 interface Tree {
   readonly [name: string]: Tree | string
@@ -17,6 +18,13 @@ function entryOf(name: string, child: Tree | string, above = ''): FileSystemEntr
   return { isFile: false, isDirectory: true, name, fullPath, createReader } as unknown as FileSystemEntry
 }
 
+/** A dropped folder of these files. */
+function folderOf(entries: FileSystemEntry[]): FileSystemEntry {
+  const left = [...entries]
+  const createReader = () => ({ readEntries: (take: (some: FileSystemEntry[]) => void) => take(left.splice(0, 100)) })
+  return { ...entryOf('many', {}), createReader } as unknown as FileSystemEntry
+}
+
 const flat = (count: number): Tree => Object.fromEntries(Array.from({ length: count }, (_, i) => [`${i}.txt`, '']))
 
 describe('a drop', () => {
@@ -32,6 +40,30 @@ describe('a drop', () => {
       const { files, notice } = await readDrop([entryOf('many', flat(count))])
       expect([files.length, notice]).toEqual([count, null])
     }
+  })
+
+  it.each([
+    ['in a folder', (each: FileSystemEntry[]) => [folderOf(each)]],
+    ['without a folder', (each: FileSystemEntry[]) => each],
+  ])('of many files %s asks the browser for a few of them in a task', async (_, arrange) => {
+    let asked = 0
+    let most = 0
+    const entries = Array.from({ length: 1050 }, (_, i) => {
+      // The answer is there in the task of the question.
+      const file = (take: (file: File) => void) => {
+        most = Math.max(most, ++asked)
+        void Promise.resolve().then(() => take(new File([], `${i}`)))
+      }
+      return { ...entryOf(`${i}`, ''), file } as unknown as FileSystemEntry
+    })
+    let isOver = false
+    const reading = readDrop(arrange(entries)).finally(() => (isOver = true))
+    while (!isOver) {
+      asked = 0
+      await nextTask()
+    }
+    expect((await reading).files).toHaveLength(1050)
+    expect(most).toBe(READ_PER_TASK)
   })
 
   it('of more files than the limit says so, and how to share them, whether in one folder or in several', async () => {

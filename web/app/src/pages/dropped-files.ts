@@ -1,8 +1,15 @@
+import { nextTask } from '@watchfire/pages/content'
 import { dropped } from '../messages/dropped.ts'
 import type { PageFile } from '../ui/site.ts'
 
 /** Files of one drop; further ones are left out, and the person is notified. A page has at most 65,536 blocks. */
 export const DROPPED_FILES_MAX = 20_000
+
+/**
+ * Files and folders that the browser is asked for in one task. Chromium reads all answers that are there in one task, and those to the
+ * requests that follow from them too. So 10,000 files were one task of seconds, during which the page did not answer.
+ */
+export const READ_PER_TASK = 20
 
 /** The contents of a drop. */
 export interface Dropped {
@@ -18,7 +25,7 @@ export async function readDrop(entries: readonly FileSystemEntry[], filesMax = D
   const files: PageFile[] = []
   const emptyFolders: string[] = []
   try {
-    const isAll = await walk(entries, { files, emptyFolders, filesMax })
+    const isAll = await walk(entries, { files, emptyFolders, filesMax, foldersRead: 0 })
     // Empty folders alone would be a page on which nothing can be seen.
     if (files.length === 0) return { files, emptyFolders: [], notice: dropped('nothing') }
     return { files, emptyFolders, notice: isAll ? null : dropped('cut', { count: files.length }) }
@@ -31,15 +38,20 @@ interface Found {
   readonly files: PageFile[]
   readonly emptyFolders: string[]
   readonly filesMax: number
+  foldersRead: number
 }
 
 /** Collects the files below; returns whether all of them were added. */
 async function walk(entries: readonly FileSystemEntry[], into: Found): Promise<boolean> {
   const direct = entries.filter(isFile)
   const room = direct.slice(0, into.filesMax - into.files.length)
-  into.files.push(...(await Promise.all(room.map(fileOf))))
+  for (let from = 0; from < room.length; from += READ_PER_TASK) {
+    into.files.push(...(await Promise.all(room.slice(from, from + READ_PER_TASK).map(fileOf))))
+    await nextTask()
+  }
   if (room.length < direct.length) return false
   for (const folder of entries.filter(isDirectory)) {
+    if (++into.foldersRead % READ_PER_TASK === 0) await nextTask()
     let isEmpty = true
     for await (const some of childrenOf(folder)) {
       isEmpty = false

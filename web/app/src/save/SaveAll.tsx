@@ -18,12 +18,12 @@ const CAN_PICK_FOLDER = 'showDirectoryPicker' in globalThis
 
 /** Saves all files of a page: into a folder where the browser can write one, or as one zip file. */
 export function SaveAll({ name, files, isReady }: SaveAllProps) {
-  const named = files.map(({ path, ...file }) => ({ ...file, name: path }))
+  const named = () => files.map(({ path, ...file }) => ({ ...file, name: path }))
   const bytes = files.reduce((sum, { size }) => sum + size, 0)
   const folder = useSaving(
     async (progress) => {
       const { saveFolder, saveSource } = await saves
-      return saveFolder(name, named.map(saveSource), progress)
+      return saveFolder(name, named().map(saveSource), progress)
     },
     [files],
   )
@@ -31,7 +31,7 @@ export function SaveAll({ name, files, isReady }: SaveAllProps) {
   const zip = useSaving(
     async (progress, heavy) => {
       const { saveZip } = await saves
-      return saveZip(name, cid ?? 'page', named, progress, { heavy })
+      return saveZip(name, cid ?? 'page', named(), progress, { heavy })
     },
     [files],
   )
