@@ -56,6 +56,8 @@ test('a file that is opened from the end of a long list is in view, and Back ret
   const files = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`file ${i}.txt`, Buffer.from(`Words of ${i}.`)]))
   const { visitor } = await openFolder(t, files, '#filename=Long')
   const { tab } = visitor
+  // The progress above the list goes when all is here, and the list moves up.
+  await visitor.waitUntilComplete()
   const last = tab.getByRole('link', { name: 'file 59.txt' })
   await last.scrollIntoViewIfNeeded()
   const before = await tab.evaluate(() => scrollY)
@@ -71,7 +73,30 @@ test('a file that is opened from the end of a long list is in view, and Back ret
   assert.equal(await tab.evaluate(() => document.activeElement.tagName), 'MAIN')
   await tab.goBack()
   await visitor.waitForTextGone('Words of 59.')
-  await waitUntil(() => tab.evaluate((place) => Math.abs(scrollY - place) <= 1, before), 'the list is where it was')
+  const place = () => tab.evaluate(() => scrollY)
+  await waitUntil(async () => Math.abs((await place()) - before) <= 1, 'the list is where it was').catch(async (error) => {
+    throw new Error(`${error.message}: at ${await place()} instead of ${before}`)
+  })
+})
+
+test('a name in any script begins beside its icon, and a very long one takes no screen', async (t) => {
+  const long = `${'so long '.repeat(30).trim()}.txt`
+  const files = { 'plain.txt': Buffer.from('Plain.'), 'שלום.txt': Buffer.from('Peace.'), [long]: Buffer.from('Long.') }
+  const { visitor } = await openFolder(t, files, '#filename=Names')
+  const { tab } = visitor
+  const leftOf = (name) =>
+    tab.getByRole('link', { name }).evaluate((link) => {
+      const words = document.createRange()
+      words.selectNodeContents(link)
+      return words.getBoundingClientRect().left
+    })
+  assert.equal(await leftOf('שלום.txt'), await leftOf('plain.txt'))
+  await tab.setViewportSize({ width: 390, height: 780 })
+  await tab.getByRole('link', { name: long }).click()
+  await visitor.waitForText('Long.')
+  const { height } = await tab.locator('.file > header').boundingBox()
+  assert(height < 100, `the line above the text is ${height} pixels high`)
+  visitor.assertNoPageErrors()
 })
 
 test('10,000 files open without a pause: only the lines in view are in the document', async (t) => {

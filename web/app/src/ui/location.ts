@@ -9,13 +9,18 @@ export const route = signal<Route>(here())
 
 /** Follows the tab's history. Called once, at startup. */
 export function followHistory(): void {
-  addEventListener('popstate', () => {
+  addEventListener('popstate', ({ state }: { state: { top?: number } | null }) => {
     route.value = here()
+    const top = state?.top
+    // Once the view is drawn. The browser restores the place too, at times in the view that is left.
+    if (top !== undefined) requestAnimationFrame(() => requestAnimationFrame(() => scrollTo(0, top)))
   })
 }
 
 /** Navigates within the tab, so that its pages stay open. */
 export function navigate(address: string): void {
+  // For the way back.
+  history.replaceState({ ...history.state, top: scrollY }, '')
   history.pushState(null, '', address)
   route.value = here()
   // A file is shown above the list from which it was opened.
