@@ -143,7 +143,9 @@ test('a private folder is shown as a site on an origin of its own, which never s
     'index.html': `<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><h1>Home</h1>
       <img src="pictures/cat.png" alt="cat"><a href="docs/">Docs</a><p id="output">nothing</p>
       <script type="module">
-        const part = await fetch('data.bin', { headers: { range: 'bytes=1048570-1048585' } })
+        let part
+        // Firefox read only some of the parts that a worker had cut out.
+        for (let n = 0; n < 10; n++) part = await fetch('data.bin', { headers: { range: 'bytes=1048570-1048585' } })
         const bytes = [...new Uint8Array(await part.arrayBuffer())].join()
         const seen = [location.href, document.referrer, document.baseURI, ...performance.getEntries().map(({ name }) => name)].join(' ')
         output.textContent = JSON.stringify({ status: part.status, range: part.headers.get('content-range'), bytes, seen })

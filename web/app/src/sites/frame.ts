@@ -64,7 +64,7 @@ export class SiteFrame {
     if (message.kind === 'read') {
       this.#hasRead = true
       const [port] = ports
-      if (port !== undefined) void this.#responder.read(message.path).then((reply) => port.postMessage(reply))
+      if (port !== undefined) void this.#responder.read(message.path, message.range).then((reply) => port.postMessage(reply))
       return
     }
     clearTimeout(this.#timer)

@@ -45,6 +45,10 @@ describe('a message from a site', () => {
   it('is parsed by its kind', () => {
     expect(parseShellMessage({ kind: 'ready', more: 1 })).toEqual({ kind: 'ready' })
     expect(parseShellMessage({ kind: 'location', path: '/a' })).toEqual({ kind: 'location', path: '/a' })
+    expect(parseShellMessage({ kind: 'read', path: '/a', range: 'bytes=1-2' })).toEqual({ kind: 'read', path: '/a', range: 'bytes=1-2' })
+    for (const range of [undefined, 7, 'x'.repeat(101)]) {
+      expect(parseShellMessage({ kind: 'read', path: '/a', range })).toEqual({ kind: 'read', path: '/a', range: null })
+    }
     expect(parseShellMessage({ kind: 'failed', reason: 7 })).toEqual({ kind: 'failed', reason: '' })
   })
 
@@ -142,6 +146,20 @@ describe('the responder', () => {
     responder.scripts = true
     expect(await responder.read('/')).toMatchObject({ scripts: true, type: 'text/html; charset=utf-8' })
     expect(await responder.read('/gone')).toMatchObject({ kind: 'file', status: 404 })
+  })
+
+  it('replies with the part of a file that the request asks for, and with its size', async () => {
+    const responder = new SiteResponder(new SiteFolder([file('a.txt', async () => new Blob(['abc', 'def']))]), '')
+    const read = async (path: string, range: string | null) => {
+      const reply = await responder.read(path, range)
+      if (reply.kind !== 'file') throw new Error(reply.reason)
+      return { part: reply.part, size: reply.size, words: await reply.blob.text() }
+    }
+    expect(await read('/a.txt', 'bytes=2-3')).toEqual({ part: { from: 2, to: 4 }, size: 6, words: 'cd' })
+    expect(await read('/a.txt', 'bytes=4-')).toEqual({ part: { from: 4, to: 6 }, size: 6, words: 'ef' })
+    expect(await read('/a.txt', 'bytes=6-')).toEqual({ part: 'unsatisfiable', size: 6, words: '' })
+    expect(await read('/a.txt', null)).toEqual({ part: null, size: 6, words: 'abcdef' })
+    expect(await read('/gone', 'bytes=2-3')).toMatchObject({ part: null, words: expect.stringContaining('gone') })
   })
 
   it('replies with the reason when a file cannot be read', async () => {

@@ -1,5 +1,6 @@
 import type { DirectoryFile } from '../ui/site.ts'
 import { sites as text } from '../messages/sites.ts'
+import { parseRange } from '../service-worker/range.ts'
 import type { SiteFolder } from './folder.ts'
 import { contentType } from './media-type.ts'
 import type { ReadReply } from './protocol.ts'
@@ -25,14 +26,15 @@ export class SiteResponder {
     this.#app = app
   }
 
-  async read(urlPath: string): Promise<ReadReply> {
+  /** Reads the file at a path: all of it, or the part that a `Range` header names. */
+  async read(urlPath: string, range: string | null = null): Promise<ReadReply> {
     if (this.#active >= READS_AT_ONCE) {
       if (this.#waiting.length >= READS_WAITING_MAX) return { kind: 'failed', reason: text('tooMuch') }
       await new Promise<void>((resolve) => this.#waiting.push(resolve))
     }
     this.#active += 1
     try {
-      return await this.#find(urlPath)
+      return await this.#find(urlPath, range)
     } catch (error) {
       return { kind: 'failed', reason: error instanceof Error ? error.message : String(error) }
     } finally {
@@ -41,12 +43,12 @@ export class SiteResponder {
     }
   }
 
-  async #find(urlPath: string): Promise<ReadReply> {
+  async #find(urlPath: string, range: string | null): Promise<ReadReply> {
     const found = this.#folder.find(urlPath)
     switch (found.kind) {
       case 'file': {
         const blob = await found.file.blob()
-        return this.#reply(200, await contentType(found.file.path, blob), blob)
+        return this.#reply(200, await contentType(found.file.path, blob), blob, range)
       }
       case 'redirect':
         return this.#reply(200, HTML, new Blob([folderRedirectDocument(found.urlPath)]))
@@ -57,7 +59,10 @@ export class SiteResponder {
     }
   }
 
-  #reply(status: number, type: string, blob: Blob): ReadReply {
-    return { kind: 'file', status, type, blob, scripts: this.scripts, app: this.#app }
+  #reply(status: number, type: string, whole: Blob, range: string | null = null): ReadReply {
+    const { size } = whole
+    const part = parseRange(range, size)
+    const blob = part === null ? whole : part === 'unsatisfiable' ? new Blob([]) : whole.slice(part.from, part.to)
+    return { kind: 'file', status, type, blob, part, size, scripts: this.scripts, app: this.#app }
   }
 }

@@ -1,5 +1,4 @@
 import { refusalText } from '../messages/refusals.ts'
-import { parseRange } from '../service-worker/range.ts'
 import type { Client, WorkerScope } from '../service-worker/scope.ts'
 import { policyOf, SANDBOX_HEADERS } from './policy.ts'
 import type { ReadReply, ReadRequest } from './protocol.ts'
@@ -27,12 +26,12 @@ async function respond(request: Request): Promise<Response> {
   if (request.method !== 'GET' && request.method !== 'HEAD') return textResponse(405, refusalText('get'))
   const shell = await findShell()
   if (shell === null) return textResponse(503, refusalText('closed'))
-  const reply = await askTab(shell, { kind: 'read', path: url.pathname })
+  const reply = await askTab(shell, { kind: 'read', path: url.pathname, range: request.headers.get('range') })
   switch (reply.kind) {
     case 'failed':
       return textResponse(503, reply.reason)
     case 'file':
-      return fileResponse(request, reply)
+      return fileResponse(reply)
   }
 }
 
@@ -55,21 +54,21 @@ function askTab(shell: Client, request: ReadRequest): Promise<ReadReply> {
   })
 }
 
-function fileResponse(request: Request, { blob, status, type, scripts, app }: ReadReply & { kind: 'file' }): Response {
+function fileResponse({ blob, status, part, size, type, scripts, app }: ReadReply & { kind: 'file' }): Response {
   const headers = headersFor({ scripts, app, type })
-  const range = status === 200 ? parseRange(request.headers.get('range'), blob.size) : null
-  if (range === 'unsatisfiable') {
-    headers.set('content-range', `bytes */${blob.size}`)
+  if (part === 'unsatisfiable') {
+    headers.set('content-range', `bytes */${size}`)
     return new Response(null, { status: 416, headers })
   }
-  if (range === null) {
+  // The tab of an older build sends the whole file, without a part.
+  if (part === null || part === undefined) {
     headers.set('content-length', String(blob.size))
     headers.set('accept-ranges', 'bytes')
     return new Response(blob, { status, headers })
   }
-  headers.set('content-range', `bytes ${range.from}-${range.to - 1}/${blob.size}`)
-  headers.set('content-length', String(range.to - range.from))
-  return new Response(blob.slice(range.from, range.to), { status: 206, headers })
+  headers.set('content-range', `bytes ${part.from}-${part.to - 1}/${size}`)
+  headers.set('content-length', String(blob.size))
+  return new Response(blob, { status: 206, headers })
 }
 
 function headersFor({ scripts, app, type }: { scripts: boolean; app: string; type: string }): Headers {
