@@ -14,8 +14,11 @@ export async function newDirectVisitor(t, server, { isOff = false, webTransport 
   const browser = beside?.tab.context().browser() ?? (await engine.launch({ direct }))
   if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
-  if (engine.canConnectDirectly) await recordConnections(context)
-  await context.addInitScript(webTransport ? recordSessions : removeWebTransport)
+  // A browser without either kind of connection has nothing to record or remove.
+  if (engine.canConnectDirectly) {
+    await recordConnections(context)
+    await context.addInitScript(webTransport ? recordSessions : removeWebTransport)
+  }
   return PageDriver.inContext(server, context, { engine, direct })
 }
 
