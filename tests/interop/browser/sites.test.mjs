@@ -33,12 +33,19 @@ const SMALL_SITE = {
   'über/да & #.html': `${head('Far')}<p id="end">The end</p>`,
 }
 
-async function openSite(t, files, { at = '' } = {}) {
+async function openSite(t, files, { at = '', ownProcesses = false } = {}) {
   const server = await startServer(t)
   const { link, cid } = await shareFolder(t, server, files)
-  const visitor = await newVisitor(t, server)
+  const visitor = ownProcesses ? await newVisitorWithProcesses(t, server) : await newVisitor(t, server)
   await visitor.goTo(link + at)
   return { server, visitor, link, cid }
+}
+
+/** Opens a browser in which each site has a process of its own. */
+async function newVisitorWithProcesses(t, server) {
+  const browser = await engineOfTests.launch({ ownProcesses: true })
+  t.after(() => browser.close())
+  return PageDriver.inContext(server, await browser.newContext())
 }
 
 test('a folder with an index.html is shown as a site at once, with its styles, pictures and pages', {
@@ -219,7 +226,7 @@ test('data that a site stores is gone with the tab, and no other site sees it', 
 
 test('a site in an endless loop does not block the app', { skip: skipWithout('sites') }, async (t) => {
   const files = { 'style.css': '', 'index.html': `${head('Spin')}<script>addEventListener('load', () => { for (;;); })</script>` }
-  const { visitor } = await openSite(t, files)
+  const { visitor } = await openSite(t, files, { ownProcesses: true })
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
   await siteOf(visitor.tab)
     .locator('body')

@@ -43,6 +43,26 @@ const DROPPED_ANSWER = 'Failed to load ‘’. A ServiceWorker intercepted the r
 /** The folder of each browser. Playwright reports no download of a Blob, because Firefox gives it no identifier. */
 const downloads = new WeakMap()
 
+/**
+ * Notes the downloads that begin and fail. They are read from the messages of WebDriver BiDi, because Playwright ignores the end
+ * of a download whose frame is gone, and a failed download of Firefox leaves its files.
+ */
+function noteDownloads(browser, folder) {
+  const transport = browser._connection.toImpl(browser)._connection._transport
+  const receive = transport.onmessage
+  const names = new Map()
+  transport.onmessage = (message) => {
+    const { method, params } = message
+    const id = params?.download ?? params?.navigation
+    if (method === 'browsingContext.downloadWillBegin') {
+      names.set(id, params.suggestedFilename)
+      folder.noteBegin(params.suggestedFilename)
+    }
+    if (method === 'browsingContext.downloadEnd' && params.status === 'canceled' && names.has(id)) folder.noteFailure(names.get(id))
+    receive(message)
+  }
+}
+
 export const firefox = {
   name: 'firefox',
   title: 'Firefox',
@@ -55,7 +75,7 @@ export const firefox = {
   },
   opens: ['datagrams'],
   whyMissing: () => (existsSync(EXECUTABLE) ? null : `${EXECUTABLE} does not exist; \`make engine-tools\` installs it`),
-  async launch({ direct = false } = {}) {
+  async launch({ direct = false, ownProcesses = false } = {}) {
     const folder = new DownloadFolder()
     const browser = await playwright.launch({
       // The channel selects WebDriver BiDi.
@@ -63,9 +83,10 @@ export const firefox = {
       executablePath: EXECUTABLE,
       headless: true,
       downloadsPath: folder.path,
-      firefoxUserPrefs: { ...QUIET, ...ONE_PROCESS, ...(direct ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY) },
+      firefoxUserPrefs: { ...QUIET, ...(ownProcesses ? {} : ONE_PROCESS), ...(direct ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY) },
     })
     downloads.set(browser, folder)
+    noteDownloads(browser, folder)
     return browser
   },
   async prepare(context, { direct = false } = {}) {

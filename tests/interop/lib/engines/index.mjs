@@ -1,13 +1,15 @@
 // The browser engines that the tests drive. Every engine has the same contract:
 //
 //   name, title        'firefox', 'Firefox'
-//   canConnectDirectly whether its tabs have WebRTC; without it, the relay carries all blocks
+//   canConnectDirectly whether its tabs have WebRTC or WebTransport; without them, the relay carries all blocks
 //   lacks              what its protocol cannot do, and the reason: tests that need it are skipped
 //   opens              what scripts in the sandbox can open in spite of its policy: `datagrams`, by WebRTC, or `connections`,
 //                      without a request. The page must say that this browser does not block every connection
 //   whyMissing()       the reason why it cannot start on this machine, or null
-//   launch({ direct }) a browser; `direct` allows connections over loopback, which browsers exclude by default.
-//                      Without it, the browser makes no direct connection, as behind the strictest firewall
+//   launch({ direct, ownProcesses })
+//                      a browser; `direct` allows connections over loopback, which browsers exclude by default. Without it, the
+//                      browser makes no direct connection, as behind the strictest firewall. With `ownProcesses`, each site
+//                      surely has a process of its own, but the tests may not reach into the frames of a site
 //   prepare(context, { direct })
 //                      makes a context ready for the tests, and returns the list of the errors that our pages cause
 //
