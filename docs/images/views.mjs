@@ -56,7 +56,7 @@ const VIEWS = {
   },
   text: {
     page: { text: NOTES },
-    ready: (tab) => tab.getByRole('heading', { name: 'A night by the fire' }).waitFor(),
+    ready: (tab) => tab.locator('.prose').getByRole('heading', { name: 'A night by the fire' }).waitFor(),
   },
   folder: {
     page: { folder: lakeFolder },
