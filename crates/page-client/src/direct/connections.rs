@@ -157,9 +157,10 @@ impl DirectConnections {
         }
     }
 
-    /// The server did not forward a signal of this call.
+    /// The server did not forward a signal of this call, or did not confirm it in time. A connection
+    /// that is open needs no signal, so it stays.
     pub(crate) fn handle_lost_signal(&mut self, now: Instant, peer: PeerId, number: u32) {
-        if self.handle_declined(now, peer, number) {
+        if self.is_up(peer) || self.handle_declined(now, peer, number) {
             return;
         }
         if let Some(call) = self.calls.get_mut(&peer)

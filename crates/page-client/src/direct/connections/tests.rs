@@ -183,6 +183,31 @@ fn a_receiver_with_a_small_buffer_gets_messages_without_long_pauses() {
 }
 
 #[test]
+fn an_open_connection_survives_a_lost_signal() {
+    let mut pair = Pair::connected();
+    let number = pair.sides[0].next_call;
+    for index in 0..2 {
+        pair.sides[index].handle_lost_signal(pair.now, SIDES[1 - index], number);
+    }
+    pair.sides[0].send(pair.now, SIDES[1], message(1, 50_000));
+    pair.run_until("message", |pair| {
+        pair.segments(1).iter().map(|segment| segment.bytes.len()).sum::<usize>() == 50_000
+    });
+    assert!(pair.are_up() && !pair.has_ended(0) && !pair.has_ended(1));
+}
+
+#[test]
+fn a_call_whose_offer_is_lost_has_failed() {
+    let mut pair = Pair::new();
+    assert!(pair.sides[0].call(pair.now, SIDES[1]));
+    let number = pair.sides[0].next_call;
+    pair.sides[0].outputs.clear();
+    pair.sides[0].handle_lost_signal(pair.now, SIDES[1], number);
+    assert!(pair.sides[0].calls.is_empty());
+    assert!(pair.sides[0].outputs.contains(&Output::Ended { peer: SIDES[1] }));
+}
+
+#[test]
 fn when_both_peers_call_one_call_counts() {
     let mut pair = Pair::new();
     assert!(pair.sides[0].call(pair.now, SIDES[1]) && pair.sides[1].call(pair.now, SIDES[0]));

@@ -159,6 +159,24 @@ describe('a call between two peers', () => {
     expect(net.open).toHaveLength(2)
   })
 
+  it('stays open if signals are lost that it does not need any more', async () => {
+    isLost = (_from, { kind }) => kind === 'candidates'
+    const [a, b] = await linked(tab(1), tab(2))
+    await settle(1000)
+    expect([...kinds(a), ...kinds(b)].filter((kind) => kind === 'candidates')).toHaveLength(2)
+    expect([a.down, b.down]).toEqual([[], []])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('fails when its offer is lost', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    isLost = (_from, { kind }) => kind === 'offer'
+    a.board.connect(b.name)
+    await settle(1000)
+    expect(a.board.status(b.name)).toMatchObject({ kind: 'none', failures: 1 })
+    expect(net.open).toHaveLength(0)
+  })
+
   it('is answered once, although the answer may arrive twice', async () => {
     const [a, b] = await linked(tab(1), tab(2))
     const answer = sent.find(({ signal }) => signal.kind === 'answer')?.signal as Signal

@@ -213,9 +213,10 @@ export class DirectConnections {
 
   #send(peer: PeerId, signal: Signal): void {
     void this.#deps.send(peer, encodeSignal(signal)).then((isHeard) => {
+      if (isHeard || signal.kind === 'hang_up') return
       const call = this.#calls.get(peer)
-      // It does not matter whether an offer arrived that was withdrawn.
-      if (!isHeard && signal.kind !== 'hang_up' && call?.call === signal.call) call.end('failed', false)
+      // It does not matter whether an offer arrived that was withdrawn, and an open connection needs no signal.
+      if (call?.call === signal.call && !call.path.isUp) call.end('failed', false)
     })
   }
 
