@@ -107,6 +107,11 @@ impl Path {
         self.acknowledgements.push_back(message);
     }
 
+    /// Messages that wait to be sent or to be read.
+    pub(super) fn messages(&self) -> usize {
+        self.sending.len()
+    }
+
     /// Whether a message waits to be sent or to be read.
     pub(super) fn is_busy(&self) -> bool {
         !self.sending.is_empty()

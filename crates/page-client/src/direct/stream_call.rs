@@ -18,6 +18,10 @@ const HEAD_START: Duration = Duration::from_millis(250);
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A stream without messages is closed after this time.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A stream is closed after this time in which its browser has read no message, although messages
+/// wait for that, and in which the network took nearly nothing. Until then [`Path`] bounds what the
+/// browser may leave unread; when that is full, nothing more is sent. The relay gets the messages.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct StreamCall {
     pub(super) number: u32,
@@ -30,6 +34,8 @@ pub(super) struct StreamCall {
     begun_at: Instant,
     /// When a message was last sent or received.
     moved_at: Instant,
+    /// When the browser last read a message, the network last took bytes, or a message began to wait.
+    progress_at: Instant,
     /// Frames in the queue of the stream.
     queued_frames: usize,
     _permit: OwnedSemaphorePermit,
@@ -44,6 +50,8 @@ pub(super) enum Due {
     GiveUp,
     /// Nothing moves on the stream.
     CloseIdle,
+    /// The browser reads no messages.
+    CloseUnread,
 }
 
 impl StreamCall {
@@ -63,6 +71,7 @@ impl StreamCall {
             call_at: Some(now + HEAD_START),
             begun_at: now,
             moved_at: now,
+            progress_at: now,
             queued_frames: 0,
             _permit: permit,
         }
@@ -79,6 +88,7 @@ impl StreamCall {
 
     pub(super) fn next_wake(&self) -> Instant {
         match (self.is_open, self.call_at) {
+            (true, _) if self.path.is_busy() => self.progress_at + UNREAD_TIMEOUT,
             (true, _) => self.moved_at + IDLE_TIMEOUT,
             (false, Some(at)) => at,
             (false, None) => self.begun_at + DIAL_TIMEOUT,
@@ -90,15 +100,12 @@ impl StreamCall {
         if now < self.next_wake() {
             return None;
         }
-        if self.is_open && self.path.is_busy() {
-            // The browser is there, because the connection itself times out without it.
-            self.moved_at = now;
-            return None;
-        }
-        if self.is_open {
-            return Some(Due::CloseIdle);
-        }
-        Some(if self.call_at.take().is_some() { Due::Call } else { Due::GiveUp })
+        Some(match self.is_open {
+            true if self.path.is_busy() => Due::CloseUnread,
+            true => Due::CloseIdle,
+            false if self.call_at.take().is_some() => Due::Call,
+            false => Due::GiveUp,
+        })
     }
 
     pub(super) fn open(&mut self, now: Instant) {
@@ -114,10 +121,15 @@ impl StreamCall {
         self.moved_at = now;
         match event {
             StreamEvent::Frame(frame) => {
+                let unread = self.path.messages();
                 if let Some(segment) = self.path.receive(&frame)? {
                     outputs.push_back(Output::Segment { peer: self.peer, segment });
                 }
+                if self.path.messages() < unread {
+                    self.progress_at = now;
+                }
             }
+            StreamEvent::Sending => self.progress_at = now,
             StreamEvent::Malformed => return Err(Misbehaviour("an invalid frame")),
             StreamEvent::Written(frames) => {
                 self.queued_frames = self.queued_frames.saturating_sub(frames);
@@ -135,6 +147,9 @@ impl StreamCall {
         outputs: &mut VecDeque<Output>,
     ) {
         self.moved_at = now;
+        if !self.path.is_busy() {
+            self.progress_at = now;
+        }
         self.path.push(message);
         self.write_frames(outputs);
     }

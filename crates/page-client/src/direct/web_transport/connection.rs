@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use wtransport::endpoint::IncomingSession;
 use wtransport::{Connection, RecvStream, SendStream, VarInt};
 
 use super::frame_reader::{FrameReader, write_frame};
-use super::links::LinkEvent;
+use super::links::{LinkEvent, QueuedFrames, frame_queue};
 use super::listener::{Offered, Offers};
-use super::{FRAMES_MAX, SECRET_BYTES, Secret, StreamEvent};
+use super::{FRAMES_MAX, SECRET_BYTES, SENDING_BYTES_MIN, SENDING_INTERVAL, Secret, StreamEvent};
 
 /// How long a browser may take from its first datagram to an open stream.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,13 +27,16 @@ pub(super) async fn accept(
     let Ok(opened) = timeout(HANDSHAKE_TIMEOUT, open(incoming, &offers)).await else { return };
     drop(permit);
     let Some(Opened { secret, events, connection, sending, receiving }) = opened else { return };
-    let (queue, frames) = mpsc::channel(FRAMES_MAX);
+    let (queue, QueuedFrames { frames, closed }) = frame_queue();
     let opened = LinkEvent { secret, event: StreamEvent::Opened, queue: Some(queue) };
     if events.send(opened).await.is_ok() {
         let events = EventSender { secret, events };
         tokio::select! {
             () = read(receiving, &events) => {}
             () = write(sending, frames, &events) => {}
+            () = watch(&connection, &events) => {}
+            // A browser that reads nothing keeps `write` waiting.
+            _ = closed => {}
         }
         connection.close(VarInt::from_u32(0), b"over");
         events.send(StreamEvent::Closed).await;
@@ -134,6 +137,21 @@ async fn write(mut stream: SendStream, mut frames: mpsc::Receiver<Vec<u8>>, even
         if !is_written || !events.send(StreamEvent::Written(count)).await {
             return;
         }
+    }
+}
+
+/// Reports at intervals that the network takes bytes, until the page is gone.
+async fn watch(connection: &Connection, events: &EventSender) {
+    let sent = || connection.quic_connection().stats().udp_tx.bytes;
+    let mut sent_before = sent();
+    loop {
+        sleep(SENDING_INTERVAL).await;
+        let sent_now = sent();
+        let is_sending = sent_now - sent_before >= SENDING_BYTES_MIN;
+        if is_sending && !events.send(StreamEvent::Sending).await {
+            return;
+        }
+        sent_before = sent_now;
     }
 }
 

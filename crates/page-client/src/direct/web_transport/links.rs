@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::listener::WebTransportListener;
-use super::{Offer, Secret, StreamEvent};
+use super::{FRAMES_MAX, Offer, Secret, StreamEvent};
 
 /// Events of all streams of a page that wait. At the limit, the streams are not read further, and
 /// flow control stops their senders.
@@ -16,15 +16,37 @@ const EVENTS_MAX: usize = 64;
 pub(super) struct LinkEvent {
     pub secret: Secret,
     pub event: StreamEvent,
-    /// The queue of frames of a stream that has opened. The stream closes when it is dropped.
-    pub queue: Option<mpsc::Sender<Vec<u8>>>,
+    /// The queue of a stream that has opened.
+    pub queue: Option<FrameQueue>,
+}
+
+/// The frames to write to a stream. When it is dropped, the connection closes, even if the browser
+/// reads nothing, and the frames are dropped.
+pub(super) struct FrameQueue {
+    frames: mpsc::Sender<Vec<u8>>,
+    /// Never used. Its receiver notices when this queue is dropped.
+    _open: oneshot::Sender<()>,
+}
+
+/// The other end of a [`FrameQueue`].
+pub(super) struct QueuedFrames {
+    pub frames: mpsc::Receiver<Vec<u8>>,
+    /// Ends with an error when the queue is dropped.
+    pub closed: oneshot::Receiver<()>,
+}
+
+/// A queue of at most [`FRAMES_MAX`] frames.
+pub(super) fn frame_queue() -> (FrameQueue, QueuedFrames) {
+    let (sender, frames) = mpsc::channel(FRAMES_MAX);
+    let (open, closed) = oneshot::channel();
+    (FrameQueue { frames: sender, _open: open }, QueuedFrames { frames, closed })
 }
 
 pub(crate) struct StreamLinks {
     listener: Option<Arc<WebTransportListener>>,
     sender: mpsc::Sender<LinkEvent>,
     events: mpsc::Receiver<LinkEvent>,
-    queues: BTreeMap<Secret, mpsc::Sender<Vec<u8>>>,
+    queues: BTreeMap<Secret, FrameQueue>,
 }
 
 impl StreamLinks {
@@ -55,11 +77,11 @@ impl StreamLinks {
         (secret, event)
     }
 
-    /// Queues a frame. The caller queues at most [`super::FRAMES_MAX`] frames of a stream. A stream
+    /// Queues a frame. The caller queues at most [`FRAMES_MAX`] frames of a stream. A stream
     /// without a queue has closed, and an event reports that.
     pub(crate) fn write(&self, secret: Secret, frame: Vec<u8>) {
         if let Some(queue) = self.queues.get(&secret)
-            && queue.try_send(frame).is_err()
+            && queue.frames.try_send(frame).is_err()
         {
             tracing::debug!("a frame for a closed stream is dropped");
         }

@@ -24,7 +24,7 @@ use crate::recent_set::RecentSet;
 /// Offers that no browser has used so far. At the limit, no further stream is offered.
 const OFFERS_MAX: usize = 256;
 /// Handshakes at the same time. At the limit, further ones are refused.
-const HANDSHAKES_MAX: usize = 32;
+pub(super) const HANDSHAKES_MAX: usize = 32;
 /// A connection without a sign of the other side is closed after this time.
 const SILENCE_MAX_MS: u32 = 10_000;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);

@@ -11,11 +11,17 @@ mod links;
 mod listener;
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 pub(crate) use links::StreamLinks;
 pub use listener::WebTransportListener;
+
+/// How often a connection looks at what the network took, and the bytes that count. A connection that
+/// only tells the other side that it exists sends less.
+const SENDING_INTERVAL: Duration = Duration::from_secs(5);
+const SENDING_BYTES_MIN: u64 = 16 << 10;
 
 /// Frames that are given to a stream and not written so far, at most one mebibyte.
 pub(super) const FRAMES_MAX: usize = 64;
@@ -58,8 +64,12 @@ pub(crate) enum StreamEvent {
     Malformed,
     /// This many frames left the queue of the stream.
     Written(usize),
+    /// The network took at least [`SENDING_BYTES_MIN`] in the last [`SENDING_INTERVAL`].
+    Sending,
     Closed,
 }
 
+#[cfg(test)]
+pub(super) mod test_client;
 #[cfg(test)]
 mod tests;

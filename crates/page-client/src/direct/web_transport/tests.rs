@@ -3,33 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::time::timeout;
-use wtransport::tls::{Sha256Digest, Sha256DigestFmt};
-use wtransport::{ClientConfig, Connection, Endpoint};
+use wtransport::Connection;
 
-use super::{Offer, Secret, StreamEvent, StreamLinks, WebTransportListener};
-
-const WAIT: Duration = Duration::from_secs(20);
+use super::listener::HANDSHAKES_MAX;
+use super::test_client::{self, WAIT};
+use super::{FRAMES_MAX, Offer, Secret, StreamEvent, StreamLinks, WebTransportListener};
 
 async fn dial(offer: &Offer, path: &str) -> Result<Connection, String> {
-    let hash = Sha256Digest::from_str_fmt(
-        offer
-            .certificate
-            .as_bytes()
-            .chunks(2)
-            .map(|digits| std::str::from_utf8(digits).unwrap())
-            .collect::<Vec<_>>()
-            .join(":"),
-        Sha256DigestFmt::DottedHex,
-    );
-    let config = ClientConfig::builder()
-        .with_bind_default()
-        .with_server_certificate_hashes([hash.map_err(|error| format!("{error:?}"))?])
-        .build();
-    let endpoint = Endpoint::client(config).map_err(|error| error.to_string())?;
-    let (_, port) = offer.addresses[0].rsplit_once(':').ok_or("no port")?;
-    let connected = endpoint.connect(format!("https://127.0.0.1:{port}/{path}"));
-    timeout(WAIT, connected).await.map_err(|_| "timeout")?.map_err(|error| error.to_string())
+    test_client::dial(&offer.addresses, &offer.certificate, path).await
 }
 
 async fn next(links: &mut StreamLinks, secret: Secret) -> StreamEvent {
@@ -96,4 +79,53 @@ async fn a_page_that_loses_its_server_withdraws_its_own_offers() {
     links.close_all();
     assert!(dial(&offer, &offer.secret.to_string()).await.is_err());
     dial(&other, &other.secret.to_string()).await.expect("a session of the other page");
+}
+
+#[tokio::test]
+async fn a_page_closes_a_stream_whose_client_reads_nothing() {
+    let listener = Arc::new(WebTransportListener::new(None));
+    let mut links = StreamLinks::new(Some(listener));
+    let offer = links.offers()().expect("an offer");
+    let secret = offer.secret;
+    let connection = dial(&offer, &secret.to_string()).await.expect("a session");
+    assert_eq!(next(&mut links, secret).await, StreamEvent::Opened);
+    let _stream = connection.accept_bi().await.expect("a stream");
+    let mut written = 0;
+    for _ in 0..FRAMES_MAX {
+        links.write(secret, vec![7; 16 << 10]);
+    }
+    while written < FRAMES_MAX {
+        let StreamEvent::Written(frames) = next(&mut links, secret).await else {
+            panic!("another event")
+        };
+        written += frames;
+    }
+    // They do not fit into the window of the client.
+    for _ in 0..FRAMES_MAX {
+        links.write(secret, vec![7; 16 << 10]);
+    }
+    links.close(secret);
+    timeout(WAIT, connection.closed()).await.expect("the connection is closed");
+}
+
+#[tokio::test]
+async fn clients_that_ask_for_no_session_are_closed_and_few_of_them_are_accepted_at_a_time() {
+    let listener = Arc::new(WebTransportListener::new(None));
+    let links = StreamLinks::new(Some(listener));
+    let offer = links.offers()().expect("an offer");
+    let connect = || test_client::connect(&offer.addresses, &offer.certificate);
+    let mut silent = Vec::new();
+    for _ in 0..HANDSHAKES_MAX {
+        silent.push(connect().await.expect("a connection"));
+    }
+    let further = connect().await;
+    // On a very slow machine, the first one was closed meanwhile.
+    assert!(further.is_err() || silent[0].close_reason().is_some());
+    let streams: Vec<_> = (0..9).map(|_| silent[31].open_uni().now_or_never()).collect();
+    assert!(streams[..8].iter().all(|opened| matches!(opened, Some(Ok(_)))));
+    assert!(streams[8].is_none(), "a ninth stream has to wait");
+    for connection in silent {
+        timeout(WAIT, connection.closed()).await.expect("the connection is closed");
+    }
+    dial(&offer, &offer.secret.to_string()).await.expect("a session");
 }

@@ -1,0 +1,47 @@
+//! A client of the same library, for tests.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use wtransport::tls::{Sha256Digest, Sha256DigestFmt};
+use wtransport::{ClientConfig, Connection, Endpoint, quinn};
+
+pub(in crate::direct) const WAIT: Duration = Duration::from_secs(20);
+
+/// Dials a listener at the port of its first address.
+pub(in crate::direct) async fn dial(
+    addresses: &[String],
+    certificate: &str,
+    path: &str,
+) -> Result<Connection, String> {
+    let endpoint = Endpoint::client(config(certificate)?).map_err(|error| error.to_string())?;
+    let connected = endpoint.connect(format!("https://{}/{path}", loopback(addresses)));
+    timeout(WAIT, connected).await.map_err(|_| "timeout")?.map_err(|error| error.to_string())
+}
+
+/// Connects, and asks for no session.
+pub(super) async fn connect(
+    addresses: &[String],
+    certificate: &str,
+) -> Result<quinn::Connection, String> {
+    let config = config(certificate)?.quic_config().clone();
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let endpoint = quinn::Endpoint::client(local).map_err(|error| error.to_string())?;
+    let connecting = endpoint.connect_with(config, loopback(addresses), "watchfire.invalid");
+    let connecting = connecting.map_err(|error| error.to_string())?;
+    timeout(WAIT, connecting).await.map_err(|_| "timeout")?.map_err(|error| error.to_string())
+}
+
+fn config(certificate: &str) -> Result<ClientConfig, String> {
+    let digits: Vec<_> =
+        certificate.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair)).collect();
+    let hash = Sha256Digest::from_str_fmt(digits.join(":"), Sha256DigestFmt::DottedHex);
+    let hash = hash.map_err(|error| format!("{error:?}"))?;
+    Ok(ClientConfig::builder().with_bind_default().with_server_certificate_hashes([hash]).build())
+}
+
+fn loopback(addresses: &[String]) -> SocketAddr {
+    let port = addresses[0].rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    SocketAddr::from(([127, 0, 0, 1], port.expect("an address has a port")))
+}
