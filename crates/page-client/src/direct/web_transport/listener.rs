@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use wtransport::endpoint::endpoint_side::Server;
 use wtransport::quinn::{IdleTimeout, TransportConfig, VarInt};
 use wtransport::{Endpoint, ServerConfig};
@@ -41,6 +40,8 @@ const DATAGRAMS_BYTES: usize = 64 << 10;
 pub struct WebTransportListener {
     /// An address outside of this machine, whose port is forwarded to this listener.
     outside: Option<(String, u16)>,
+    /// The wall clock, which decides the validity of certificates.
+    clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     bound: Mutex<State>,
     offers: Arc<Offers>,
 }
@@ -77,17 +78,25 @@ impl WebTransportListener {
     pub fn new(outside: Option<(String, u16)>) -> Self {
         WebTransportListener {
             outside,
+            clock: Box::new(SystemTime::now),
             bound: Mutex::new(State::Unbound),
             offers: Arc::new(Offers::default()),
         }
     }
 
+    /// A listener with another clock.
+    #[cfg(test)]
+    pub(super) fn with_clock(clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        WebTransportListener { clock: Box::new(clock), ..WebTransportListener::new(None) }
+    }
+
     /// Offers a stream. `None` if none can be accepted.
     pub(super) fn offer(&self, events: &mpsc::Sender<LinkEvent>) -> Option<Offer> {
+        let now = (self.clock)();
         let mut state = lock(&self.bound);
         if matches!(*state, State::Unbound) {
             let port = self.outside.as_ref().map_or(0, |(_, port)| *port);
-            *state = match Bound::new(port, Arc::clone(&self.offers)) {
+            *state = match Bound::new(now, port, Arc::clone(&self.offers)) {
                 Ok(bound) => State::Bound(Box::new(bound)),
                 Err(error) => {
                     tracing::warn!(port, %error, "cannot listen for browsers: no WebTransport");
@@ -96,7 +105,7 @@ impl WebTransportListener {
             };
         }
         let State::Bound(bound) = &mut *state else { return None };
-        bound.renew_certificate();
+        bound.renew_certificate(now);
         let addresses = bound.addresses(self.outside.as_ref());
         let secret = if addresses.is_empty() { None } else { self.offers.add(events) };
         Some(Offer { secret: secret?, addresses, certificate: bound.certificate.sha256.clone() })
@@ -113,8 +122,8 @@ impl WebTransportListener {
 }
 
 impl Bound {
-    fn new(port: u16, offers: Arc<Offers>) -> io::Result<Self> {
-        let certificate = Certificate::new(Instant::now());
+    fn new(now: SystemTime, port: u16, offers: Arc<Offers>) -> io::Result<Self> {
+        let certificate = Certificate::new(now);
         let (socket, is_ipv4_only) = bind(port)?;
         let port = socket.local_addr()?.port();
         let config = ServerConfig::builder()
@@ -126,9 +135,8 @@ impl Bound {
         Ok(Bound { endpoint, is_ipv4_only, port, certificate, accepting })
     }
 
-    fn renew_certificate(&mut self) {
-        let now = Instant::now();
-        if !self.certificate.is_old(now) {
+    fn renew_certificate(&mut self, now: SystemTime) {
+        if !self.certificate.is_due(now) {
             return;
         }
         let certificate = Certificate::new(now);

@@ -1,7 +1,8 @@
 //! A listener and a client of the same library, on loopback.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
 use tokio::time::timeout;
@@ -128,4 +129,26 @@ async fn clients_that_ask_for_no_session_are_closed_and_few_of_them_are_accepted
         timeout(WAIT, connection.closed()).await.expect("the connection is closed");
     }
     dial(&offer, &offer.secret.to_string()).await.expect("a session");
+}
+
+#[tokio::test]
+async fn a_machine_that_slept_for_two_weeks_offers_a_valid_certificate() {
+    let hours_ago = Arc::new(AtomicU64::new(14 * 24));
+    let clock_hours_ago = Arc::clone(&hours_ago);
+    let clock = move || {
+        let hours = clock_hours_ago.load(Ordering::Relaxed);
+        SystemTime::now() - Duration::from_secs(hours * 3600)
+    };
+    let links = StreamLinks::new(Some(Arc::new(WebTransportListener::with_clock(clock))));
+    let mut offers = links.offers();
+    let before = offers().expect("an offer");
+    assert!(
+        dial(&before, &before.secret.to_string()).await.is_err(),
+        "the certificate has expired"
+    );
+    hours_ago.store(0, Ordering::Relaxed);
+    let after = offers().expect("an offer");
+    assert_ne!(before.certificate, after.certificate);
+    dial(&after, &after.secret.to_string()).await.expect("a session");
+    assert_eq!(offers().expect("an offer").certificate, after.certificate);
 }
