@@ -10,7 +10,7 @@ const SDP_BYTES_MAX: usize = 8 << 10;
 const CANDIDATE_BYTES_MAX: usize = 512;
 const CANDIDATES_MAX: usize = 16;
 /// The addresses of a sender and the one that its router forwards, and the length of each.
-const ADDRESSES_MAX: usize = 9;
+pub(super) const ADDRESSES_MAX: usize = 9;
 const ADDRESS_BYTES_MAX: usize = 256;
 const CERTIFICATE_DIGITS: usize = 64;
 const SECRET_DIGITS: usize = 32;

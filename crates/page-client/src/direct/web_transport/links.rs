@@ -50,8 +50,11 @@ pub(crate) struct StreamLinks {
 }
 
 impl StreamLinks {
-    /// Without a listener, no stream is offered.
+    /// Without a listener, no stream is offered. Must be called within a tokio runtime.
     pub(crate) fn new(listener: Option<Arc<WebTransportListener>>) -> Self {
+        if let Some(listener) = &listener {
+            listener.prepare();
+        }
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         StreamLinks { listener, sender, events, queues: BTreeMap::new() }
     }

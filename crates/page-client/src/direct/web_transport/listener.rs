@@ -16,7 +16,9 @@ use wtransport::{Endpoint, ServerConfig};
 use super::certificate::Certificate;
 use super::connection::accept;
 use super::links::LinkEvent;
+use super::outside::Outside;
 use super::{Offer, SECRET_BYTES, Secret};
+use crate::direct::signal::ADDRESSES_MAX;
 use crate::direct::sockets::{QUEUED_BYTES_MAX, local_addresses};
 use crate::recent_set::RecentSet;
 
@@ -39,7 +41,7 @@ const DATAGRAMS_BYTES: usize = 64 << 10;
 /// A listener that browsers dial over WebTransport. All pages of a process share it.
 pub struct WebTransportListener {
     /// An address outside of this machine, whose port is forwarded to this listener.
-    outside: Option<(String, u16)>,
+    outside: Option<Arc<Outside>>,
     /// The wall clock, which decides the validity of certificates.
     clock: Box<dyn Fn() -> SystemTime + Send + Sync>,
     bound: Mutex<State>,
@@ -77,7 +79,7 @@ impl WebTransportListener {
     /// that a router forwards to the same port of this machine. Without it, the port is any free one.
     pub fn new(outside: Option<(String, u16)>) -> Self {
         WebTransportListener {
-            outside,
+            outside: outside.map(|(host, port)| Arc::new(Outside::new(host, port))),
             clock: Box::new(SystemTime::now),
             bound: Mutex::new(State::Unbound),
             offers: Arc::new(Offers::default()),
@@ -90,12 +92,20 @@ impl WebTransportListener {
         WebTransportListener { clock: Box::new(clock), ..WebTransportListener::new(None) }
     }
 
-    /// Offers a stream. `None` if none can be accepted.
+    /// Finds out what offers contain, before the first one. Must be called within a tokio runtime.
+    pub(super) fn prepare(&self) {
+        if let Some(outside) = &self.outside {
+            outside.refresh();
+        }
+    }
+
+    /// Offers a stream. `None` if none can be accepted. Must be called within a tokio runtime.
     pub(super) fn offer(&self, events: &mpsc::Sender<LinkEvent>) -> Option<Offer> {
+        self.prepare();
         let now = (self.clock)();
         let mut state = lock(&self.bound);
         if matches!(*state, State::Unbound) {
-            let port = self.outside.as_ref().map_or(0, |(_, port)| *port);
+            let port = self.outside.as_ref().map_or(0, |outside| outside.port);
             *state = match Bound::new(now, port, Arc::clone(&self.offers)) {
                 Ok(bound) => State::Bound(Box::new(bound)),
                 Err(error) => {
@@ -106,7 +116,7 @@ impl WebTransportListener {
         }
         let State::Bound(bound) = &mut *state else { return None };
         bound.renew_certificate(now);
-        let addresses = bound.addresses(self.outside.as_ref());
+        let addresses = bound.addresses(self.outside.as_deref());
         let secret = if addresses.is_empty() { None } else { self.offers.add(events) };
         Some(Offer { secret: secret?, addresses, certificate: bound.certificate.sha256.clone() })
     }
@@ -151,12 +161,16 @@ impl Bound {
         }
     }
 
-    fn addresses(&self, outside: Option<&(String, u16)>) -> Vec<String> {
-        let outside = outside.map(|(host, port)| format!("{host}:{port}"));
+    /// The name outside of this machine, the addresses of the machine, and those of the name. A
+    /// browser dials them in this order.
+    fn addresses(&self, outside: Option<&Outside>) -> Vec<String> {
+        let name = outside.map(Outside::name);
+        let of_name = outside.map(Outside::addresses).unwrap_or_default();
+        let local_max = ADDRESSES_MAX - usize::from(name.is_some()) - of_name.len();
         let local = local_addresses().into_iter();
         let reachable = local.filter(|address| address.is_ipv4() || !self.is_ipv4_only);
-        let local = reachable.map(|address| SocketAddr::new(address, self.port).to_string());
-        outside.into_iter().chain(local).collect()
+        let local = reachable.map(|address| SocketAddr::new(address, self.port)).take(local_max);
+        name.into_iter().chain(local.chain(of_name).map(|address| address.to_string())).collect()
     }
 }
 
@@ -267,6 +281,6 @@ fn transport_config() -> TransportConfig {
     config
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

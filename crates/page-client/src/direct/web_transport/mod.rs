@@ -9,6 +9,7 @@ mod connection;
 mod frame_reader;
 mod links;
 mod listener;
+mod outside;
 
 use std::fmt;
 use std::time::Duration;

@@ -52,12 +52,12 @@ async fn a_client_with_the_secret_exchanges_frames_and_no_other_connects() {
 
 #[tokio::test]
 async fn a_withdrawn_offer_is_not_accepted_and_a_closed_page_closes_its_streams() {
-    let listener = Arc::new(WebTransportListener::new(Some(("example.org".to_owned(), 0))));
+    let listener = Arc::new(WebTransportListener::new(Some(("192.0.2.1".to_owned(), 0))));
     let mut links = StreamLinks::new(Some(listener));
     let mut offers = links.offers();
     let offer = |offer: Option<Offer>| {
         let mut offer = offer.expect("an offer");
-        assert_eq!(offer.addresses.remove(0), "example.org:0");
+        assert_eq!(offer.addresses.remove(0), "192.0.2.1:0");
         offer
     };
     let (first, second) = (offer(offers()), offer(offers()));
@@ -151,4 +151,25 @@ async fn a_machine_that_slept_for_two_weeks_offers_a_valid_certificate() {
     assert_ne!(before.certificate, after.certificate);
     dial(&after, &after.secret.to_string()).await.expect("a session");
     assert_eq!(offers().expect("an offer").certificate, after.certificate);
+}
+
+#[tokio::test]
+async fn at_most_nine_addresses_are_offered() {
+    let outside = Some(("localhost".to_owned(), 0));
+    let mut links = StreamLinks::new(Some(Arc::new(WebTransportListener::new(outside))));
+    let mut offers = links.offers();
+    let is_told = |offer: &Offer| offer.addresses.iter().skip(1).any(|one| one.ends_with(":0"));
+    let told = async {
+        loop {
+            let offer = offers().expect("an offer");
+            if is_told(&offer) {
+                return offer;
+            }
+            links.close(offer.secret);
+            tokio::task::yield_now().await;
+        }
+    };
+    let offer = timeout(WAIT, told).await.expect("an offer with the addresses of the name");
+    assert_eq!(offer.addresses[0], "localhost:0");
+    assert!(offer.addresses.len() <= 9, "{:?}", offer.addresses);
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { dial, isLocal } from './dial.ts'
+import { dial } from './dial.ts'
 
 const offer = { call: 1, addresses: ['10.0.0.1:4433', '192.0.2.1:4433'], certificate: '0f'.repeat(32), secret: 'a0'.repeat(16) }
 
@@ -39,14 +39,22 @@ class FakeSession {
   }
 }
 
-/** Dials from a page of this host, in a browser that asks before it connects to the local network, or does not. */
-async function dialFrom(hostname: string, permission: PermissionState | null, { count = 2, until = new AbortController() } = {}) {
+/** Dials from a page of this host, in a browser that has these permissions, or one of all local addresses, or none. */
+async function dialFrom(
+  hostname: string,
+  permission: PermissionState | null | { readonly [name: string]: PermissionState },
+  { count = 2, until = new AbortController(), addresses = offer.addresses } = {},
+) {
   FakeSession.made = []
   vi.stubGlobal('WebTransport', FakeSession)
   vi.stubGlobal('location', { hostname })
-  const query = () => (permission === null ? Promise.reject(new TypeError()) : Promise.resolve({ state: permission }))
+  const states = typeof permission === 'string' ? { 'local-network-access': permission } : (permission ?? {})
+  const query = ({ name }: { name: string }) => {
+    const state = (states as { [name: string]: PermissionState | undefined })[name]
+    return state === undefined ? Promise.reject(new TypeError()) : Promise.resolve({ state })
+  }
   vi.stubGlobal('navigator', { permissions: { query } })
-  const dialled = dial(offer, until.signal)
+  const dialled = dial({ ...offer, addresses }, until.signal)
   await vi.waitFor(() => expect(FakeSession.made).toHaveLength(count))
   return { dialled, made: FakeSession.made }
 }
@@ -77,6 +85,25 @@ describe('a terminal', () => {
     for (const permission of ['granted', null] as const) expect((await dialFrom('example.org', permission)).made).toHaveLength(2)
   })
 
+  it('is dialled at a name, which can stand for a local address, only if the browser asks nobody', async () => {
+    const addresses = ['terminal.example.org:4433', '192.0.2.1:4433']
+    const { made } = await dialFrom('example.org', 'prompt', { count: 1, addresses })
+    expect(made.map(({ url }) => new URL(url).host)).toEqual(['192.0.2.1:4433'])
+    for (const permission of ['granted', null] as const) {
+      expect((await dialFrom('example.org', permission, { addresses })).made).toHaveLength(2)
+    }
+  })
+
+  it('is dialled on the machine itself only if the browser asks for nothing', async () => {
+    const addresses = ['127.0.0.1:4433', '192.168.0.2:4433']
+    const permissions = { 'local-network': 'granted', 'loopback-network': 'prompt' } as const
+    const { made } = await dialFrom('example.org', permissions, { count: 1, addresses })
+    expect(made.map(({ url }) => new URL(url).host)).toEqual(['192.168.0.2:4433'])
+    const inside = await dialFrom('192.168.0.1', permissions, { count: 1, addresses })
+    expect(inside.made.map(({ url }) => new URL(url).host)).toEqual(['192.168.0.2:4433'])
+    expect((await dialFrom('localhost', permissions, { addresses })).made).toHaveLength(2)
+  })
+
   it('is given up when no session is accepted, or in time', async () => {
     const { dialled, made } = await dialFrom('localhost', null)
     for (const session of made) session.refuse()
@@ -96,22 +123,4 @@ describe('a terminal', () => {
     await vi.waitFor(() => expect(channel?.readyState).toBe('closed'))
     expect(() => channel?.send(new Uint8Array(1))).toThrow()
   })
-})
-
-it('knows the hosts of a local network', () => {
-  const local = [
-    'localhost',
-    'a.localhost',
-    '127.0.0.1:1',
-    '10.1.2.3:4433',
-    '192.168.0.1',
-    '172.16.0.1',
-    '172.31.0.1',
-    '[fd00::1]:9',
-    '[fe80::1]',
-    '[::1]:1',
-  ]
-  expect(local.filter((host) => !isLocal(host))).toEqual([])
-  const foreign = ['example.org', '192.0.2.1:4433', '172.32.0.1', '11.0.0.1', '[2001:db8::1]:9', 'localhost.example.org']
-  expect(foreign.filter(isLocal)).toEqual([])
 })

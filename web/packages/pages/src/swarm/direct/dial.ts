@@ -1,5 +1,6 @@
-import { StreamChannel } from './stream-channel.ts'
+import { placeOfAddress, placeOfPage } from './address-place.ts'
 import type { DialOffer } from './dial-offer.ts'
+import { StreamChannel } from './stream-channel.ts'
 
 /** A terminal is dialled at its next address after this time, in milliseconds, or when the last one fails. */
 const NEXT_ADDRESS = 100
@@ -57,27 +58,36 @@ async function firstOf(addresses: readonly string[], open: (address: string) => 
   return Promise.any(opening)
 }
 
+/** The permissions that browsers have for addresses of the local network and of the machine itself. Older versions have one for both. */
+const NETWORK_PERMISSIONS = ['local-network', 'local-network-access']
+const MACHINE_PERMISSIONS = ['loopback-network', 'local-network-access']
+
 /**
  * The addresses that the browser dials without asking a person. Some browsers ask before a page of the internet connects to
- * the local network.
+ * the local network, and before any other page connects to the machine itself. The browser protects both; this only spares a person
+ * a question that a peer causes.
  */
 async function withoutQuestion(addresses: readonly string[]): Promise<readonly string[]> {
-  const isForeign = (address: string) => !isLocal(address)
-  if (isLocal(location.hostname) || addresses.every(isForeign)) return addresses
-  for (const name of ['local-network', 'local-network-access']) {
+  const here = placeOfPage(location.hostname)
+  const places = addresses.map(placeOfAddress)
+  if (here === 'machine' || places.every((place) => place === 'internet')) return addresses
+  const asksForNetwork = here === 'internet' && (await isAsked(NETWORK_PERMISSIONS))
+  const asksForMachine = await isAsked(MACHINE_PERMISSIONS)
+  // A name can stand for any address, and no page learns for which.
+  return addresses.filter((_, i) => {
+    const place = places[i]
+    return place === 'internet' || !((asksForNetwork && place !== 'machine') || (asksForMachine && place !== 'network'))
+  })
+}
+
+/** Whether the browser asks a person, or has asked and forbids it. */
+async function isAsked(permissions: readonly string[]): Promise<boolean> {
+  for (const name of permissions) {
     try {
-      const { state } = await navigator.permissions.query({ name: name as PermissionName })
-      return state === 'granted' ? addresses : addresses.filter(isForeign)
+      return (await navigator.permissions.query({ name: name as PermissionName })).state !== 'granted'
     } catch {
       // This browser does not have the permission of this name.
     }
   }
-  return addresses
-}
-
-/** Whether a host is in a local network, or this machine. */
-export function isLocal(host: string): boolean {
-  return /^(localhost|.*\.localhost|.*\.local|(127|10|192\.168|169\.254|172\.(1[6-9]|2\d|3[01]))\..*|\[(::1|f[cd]..|fe[89ab].).*)(:\d+)?$/i.test(
-    host,
-  )
+  return false
 }
