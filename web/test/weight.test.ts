@@ -98,12 +98,16 @@ describe('the weight of @watchfire/client/connection', () => {
 })
 
 describe('the weight of @watchfire/element', () => {
-  it('is at most 62 kB with @watchfire/pages, and 9 kB more for the first live page', async () => {
+  it('is at most 62 kB with @watchfire/pages, 9 kB more for the first live page, and 3 kB for the first terminal', async () => {
     const scripts = await scriptsOf("import '@watchfire/element'")
     const isLive = ({ modules }: Script) => modules.some((id) => /\/(?:live|live-view\.ts|live-view)(?:\/|$)/.test(id))
     const live = scripts.filter((script) => !script.isEntry && isLive(script))
     expect(live.length).toBeGreaterThan(0)
     expect(weightOf(live)).toBeLessThanOrEqual(9_000)
-    expect(weightOf(scripts.filter((script) => !live.includes(script)))).toBeLessThanOrEqual(62_000)
+    const dialling = scripts.filter(({ modules }) => modules.some((id) => id.endsWith('/dialling-connections.ts')))
+    expect(dialling.map(({ modules }) => modules.some((id) => id.endsWith('/direct-path.ts')))).toEqual([false])
+    expect(weightOf(dialling)).toBeLessThanOrEqual(3_000)
+    const first = scripts.filter((script) => !live.includes(script) && !dialling.includes(script))
+    expect(weightOf(first)).toBeLessThanOrEqual(62_000)
   })
 })

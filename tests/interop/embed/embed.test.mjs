@@ -1,19 +1,23 @@
 // Another site uses our packages: it shares files that are dropped on it, and shows pages with <watch-fire>.
 
 import assert from 'node:assert/strict'
+import path from 'node:path'
 import { before, test } from 'node:test'
 
+import { areConnected, newDirectVisitor, sessionsOf } from '../browser/direct-connections.mjs'
 import { drop, folderOf } from '../browser/dropped-files.mjs'
+import { film } from '../browser/films.mjs'
 import { addressOf, newVisitor, startServer, WAIT_MS } from '../browser/page-driver.mjs'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
 import { EXAMPLES } from './readme-examples.mjs'
 import { serveSite } from './site.mjs'
 import { typeErrors } from './typed-program.mjs'
 
 const after = []
-const site = { origin: '', connectTo: (/** @type {string} */ _) => {} }
+const site = { origin: '', connectTo: (/** @type {string} */ _) => {}, keepTo: (/** @type {string} */ _) => {}, requested: [''] }
 before(async () => Object.assign(site, await serveSite({ after: (/** @type {() => void} */ end) => after.push(end) })))
 test.after(() => Promise.all(after.map((end) => end())))
 
@@ -182,6 +186,55 @@ test('HTML is shown without scripts, and a live page as it grows', async (t) => 
   }
   const entries = await shadowOf(reader).locator('li pre').allTextContents()
   assert.deepEqual([await statusOf(reader), ...entries], ['shown', '<!doctype html><b>gull</b>', 'The fog lifts'])
+})
+
+/** Shares a film from a terminal, and opens it in the element of the site. A slow relay leaves most of it to a direct connection. */
+async function readFromTerminal(t, options = []) {
+  const server = await startFor(t, undefined, { 'limits.relay_bytes_per_second_per_peer': 512 << 10 })
+  const { files } = await film(8 << 20)
+  const arguments_ = [path.basename(files[0]), '--to', addressOf(server), '--listen', '/ip4/127.0.0.1/tcp/0', ...options]
+  const share = new Command(t, path.dirname(files[0]), 'share', arguments_)
+  const { page } = await share.event('shared')
+  const reader = await newDirectVisitor(t, server, { webTransport: true })
+  await reader.tab.addInitScript(() => {
+    globalThis.violations = []
+    document.addEventListener('securitypolicyviolation', ({ blockedURI }) => globalThis.violations.push(blockedURI))
+  })
+  const open = async () => {
+    site.requested.length = 0
+    await reader.goTo(`${site.origin}/#${new URL(page).pathname.split('/').pop()}`)
+    await shadowOf(reader).waitFor({ timeout: WAIT_MS })
+    assert.equal(await statusOf(reader), 'shown')
+    return { reader, loadedDialler: site.requested.some((name) => name.includes('dialling-connections')) }
+  }
+  return { server, open }
+}
+
+test('the element dials a terminal that shares the page', async (t) => {
+  const { open } = await readFromTerminal(t)
+  const { reader, loadedDialler } = await open()
+  assert.equal(loadedDialler, true)
+  const sessions = await sessionsOf(reader)
+  assert.equal(sessions.length, 1)
+  assert(sessions[0].received > 4 << 20, `only ${sessions[0].received} bytes came over WebTransport`)
+  // The site has no icon.
+  assert.deepEqual(
+    reader.pageErrors.filter((error) => !error.includes('favicon.ico')),
+    [],
+  )
+})
+
+test('a terminal calls the element whose site forbids to dial it', async (t) => {
+  // The first address that the terminal offers is this one.
+  const { server, open } = await readFromTerminal(t, ['--dial-address', `192.0.2.1:${(await listeningPorts(1))[0]}`])
+  t.after(() => site.keepTo(''))
+  const connections = `${addressOf(server)} ${addressOf(server).replace('http', 'ws')}`
+  site.keepTo(`default-src 'self'; style-src 'self' 'unsafe-inline'; connect-src ${connections}`)
+  const { reader } = await open()
+  assert.deepEqual(await sessionsOf(reader), [])
+  assert.equal(await areConnected(reader), true)
+  const violations = await reader.tab.evaluate(() => globalThis.violations)
+  assert.equal(violations.length, 1, `the policy forbids ${violations}`)
 })
 
 test('an element with an invalid CID or server shows its own content and names the cause', async (t) => {

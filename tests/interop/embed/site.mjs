@@ -18,17 +18,26 @@ const WEB = path.join(REPOSITORY, 'web')
 const NAMED_SERVERS = /(http|ws)(?::\/\/localhost:4000|s:\/\/watchfire\.example\.org)/g
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
 
-/** Serves the site on a port of its own. `connectTo` sets the server that it uses, for all later requests. */
+/**
+ * Serves the site on a port of its own. `connectTo` sets the server that it uses, and `keepTo` its Content-Security-Policy, for all later
+ * requests. `requested` has the paths of all requests.
+ */
 export async function serveSite(t) {
   const folder = await build()
   let watchfire = ''
+  let policy = ''
+  const requested = []
   const site = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://site')
+    requested.push(pathname)
     const file = path.join(folder, pathname === '/' ? 'index.html' : path.normalize(pathname))
     try {
       const content = readFileSync(file)
       const type = TYPES[path.extname(file)]
-      response.writeHead(200, { 'content-type': type ?? 'application/octet-stream' })
+      response.writeHead(200, {
+        'content-type': type ?? 'application/octet-stream',
+        ...(policy === '' ? {} : { 'content-security-policy': policy }),
+      })
       const server = (/** @type {string} */ _, /** @type {string} */ scheme) => watchfire.replace('http', scheme)
       response.end(type === undefined ? content : content.toString().replace(NAMED_SERVERS, server))
     } catch {
@@ -40,7 +49,10 @@ export async function serveSite(t) {
   const connectTo = (/** @type {string} */ server) => {
     watchfire = server
   }
-  return { origin: `http://localhost:${port}`, connectTo }
+  const keepTo = (/** @type {string} */ text) => {
+    policy = text
+  }
+  return { origin: `http://localhost:${port}`, connectTo, keepTo, requested }
 }
 
 /** The folder of the built site. Its packages are built from this repository. */

@@ -1,6 +1,6 @@
 import { connect, defaultLimits, fetchLimits, openPage, type Connection, type Limits, type PageSession } from '@watchfire/pages'
 import type { Cid } from '@watchfire/pages/content'
-import { loadLive } from '@watchfire/pages/swarm'
+import { loadDialling, loadLive } from '@watchfire/pages/swarm'
 import { SharedPage } from './shared-page.ts'
 
 /** Longest wait for the limits of a server. Then the defaults apply. */
@@ -51,7 +51,7 @@ export function useServer(address: string): Server {
     limits: shared.limits,
     open(cid, limits) {
       const { connection, pages } = shared
-      const deps = { connection, limits, live: loadLive }
+      const deps = { connection, limits, live: loadLive, direct: loadDialling }
       const page = pages.get(cid.key) ?? new SharedPage(openPage(cid.text, deps), () => pages.delete(cid.key))
       pages.set(cid.key, page)
       return page.view()

@@ -48,6 +48,7 @@ async function dialFrom(
   FakeSession.made = []
   vi.stubGlobal('WebTransport', FakeSession)
   vi.stubGlobal('location', { hostname })
+  vi.stubGlobal('document', new EventTarget())
   const states = typeof permission === 'string' ? { 'local-network-access': permission } : (permission ?? {})
   const query = ({ name }: { name: string }) => {
     const state = (states as { [name: string]: PermissionState | undefined })[name]
@@ -122,5 +123,15 @@ describe('a terminal', () => {
     made[0]?.lose()
     await vi.waitFor(() => expect(channel?.readyState).toBe('closed'))
     expect(() => channel?.send(new Uint8Array(1))).toThrow()
+  })
+
+  it('is not dialled any more on a site whose policy forbids it', async () => {
+    const { dialled, made } = await dialFrom('localhost', null, { count: 1 })
+    made[0]?.refuse()
+    const violation = { effectiveDirective: 'connect-src', blockedURI: made[0]?.url }
+    document.dispatchEvent(Object.assign(new Event('securitypolicyviolation'), violation))
+    expect(await dialled).toBeNull()
+    await expect(dial(offer, new AbortController().signal)).resolves.toBeNull()
+    expect(made).toHaveLength(1)
   })
 })

@@ -5,17 +5,25 @@ import { StreamChannel } from './stream-channel.ts'
 /** A terminal is dialled at its next address after this time, in milliseconds, or when the last one fails. */
 const NEXT_ADDRESS = 100
 
+/** Whether the Content-Security-Policy of this site forbids to dial. Each attempt would be an error in the log and a report. */
+let isForbidden = false
+
 /**
  * Dials a terminal at its addresses. Resolves with the stream of the first session that it accepts; `null` if there is none.
  * The session is accepted only at the secret path, and the certificate is known by its hash.
  */
 export async function dial({ addresses, certificate, secret }: DialOffer, until: AbortSignal): Promise<StreamChannel | null> {
+  if (isForbidden) return null
   const value = Uint8Array.from(certificate.match(/../g) ?? [], (digits) => parseInt(digits, 16))
   const sessions: WebTransport[] = []
   const closeAll = () => {
     for (const session of sessions) session.close()
   }
+  const noteViolation = ({ effectiveDirective, blockedURI }: SecurityPolicyViolationEvent) => {
+    isForbidden ||= effectiveDirective === 'connect-src' && addresses.some((address) => blockedURI.startsWith(`https://${address}`))
+  }
   until.addEventListener('abort', closeAll)
+  document.addEventListener('securitypolicyviolation', noteViolation)
   try {
     const session = await firstOf(await withoutQuestion(addresses), (address) => {
       if (until.aborted) throw new Error('given up')
@@ -37,6 +45,7 @@ export async function dial({ addresses, certificate, secret }: DialOffer, until:
     return null
   } finally {
     until.removeEventListener('abort', closeAll)
+    document.removeEventListener('securitypolicyviolation', noteViolation)
   }
 }
 
@@ -45,13 +54,15 @@ async function firstOf(addresses: readonly string[], open: (address: string) => 
   const opening: Promise<WebTransport>[] = []
   const ready: WebTransport[] = []
   for (const address of addresses) {
+    if (isForbidden) break
     const session = open(address)
     const opened = session.ready.then(() => {
       ready.push(session)
       return session
     })
     opening.push(opened)
-    const settled = opened.catch(() => {})
+    // The browser fails a session that a policy forbids before it says so.
+    const settled = opened.catch(() => new Promise((resolve) => setTimeout(resolve)))
     await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, NEXT_ADDRESS))])
     if (ready[0] !== undefined) return ready[0]
   }

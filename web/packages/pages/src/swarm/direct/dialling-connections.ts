@@ -5,7 +5,6 @@ import { dial as dialInBrowser } from './dial.ts'
 import { decodeDialOffer, type DialOffer } from './dial-offer.ts'
 import { Dialled, type Dial } from './dialled.ts'
 import type { DirectConnections, DirectConnectionsDeps } from './direct-connections.ts'
-import { browserDirectConnections } from './index.ts'
 import { encodeSignal, type HangUpReason } from './signal.ts'
 
 /** Terminals that a tab dials at the same time, for one page. */
@@ -109,6 +108,6 @@ export class DiallingConnections implements Pick<DirectConnections, keyof Direct
   }
 }
 
-/** Direct connections over the browser's `RTCPeerConnection` and `WebTransport`. */
-export const browserDiallingConnections = (deps: DirectConnectionsDeps): DiallingConnections =>
-  new DiallingConnections(dialInBrowser, browserDirectConnections(deps), deps)
+/** Adds streams over the browser's `WebTransport` to the calls of a page. */
+export const browserDialling = (calls: DirectConnections, deps: DirectConnectionsDeps): DiallingConnections =>
+  new DiallingConnections(dialInBrowser, calls, deps)
