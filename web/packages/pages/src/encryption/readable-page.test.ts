@@ -154,6 +154,26 @@ describe('publishing', () => {
     expect(await content.read(layout.contentBytes - 5, layout.contentBytes)).toEqual(new Uint8Array(5))
   })
 
+  test('reads thousands of small files without a slice of each', async () => {
+    const files = Array.from({ length: 2000 }, (_, i) => ({ path: `${i}.txt`, blob: text(`file ${i}`) }))
+    const content = inOneTask(PlaintextContent.of('many', true, files))
+    const { slice } = Blob.prototype
+    const whole = await bytesOf(new Blob([await content.read(0, content.layout.contentBytes)]))
+    let slices = 0
+    Blob.prototype.slice = function (...range) {
+      slices++
+      return slice.apply(this, range)
+    }
+    const parts: Bytes[] = []
+    try {
+      for (let from = 0; from < whole.length; from += 20_000) parts.push(await content.read(from, Math.min(from + 20_000, whole.length)))
+    } finally {
+      Blob.prototype.slice = slice
+    }
+    expect(isSameBytes(await bytesOf(new Blob(parts)), whole)).toBe(true)
+    expect(slices).toBeLessThanOrEqual(2 * parts.length)
+  })
+
   test('never combines leaves that are made when read as if they were files', async () => {
     const { store, root } = await publishPrivate(files)
     expect(() => readFile(store, parseCid(root))).toThrow()
