@@ -52,11 +52,26 @@ function fileNodeOf(leaves, lengths) {
   return nodeOf(links, Buffer.concat([number(1, 2), number(3, length), ...lengths.map((each) => number(4, each))]))
 }
 
-/**
- * The blocks of a folder with a file that is too large for memory: `leafAt(i)` makes a leaf of `CHUNK_BYTES` each time when it is
- * needed. `beside` has the content of further files by name, each of one block.
- */
+/** The blocks of a file that is too large for memory: `leafAt(i)` makes a leaf of `CHUNK_BYTES` each time when it is needed. */
+export function blocksOfLeaves(count, leafAt) {
+  const { parts, top } = fileOfLeaves(count, leafAt)
+  return { root: cidText(top.cid), blocks: byCid([...parts, top]) }
+}
+
+/** The blocks of a folder with such a file. `beside` has the content of further files by name, each of one block. */
 export function folderOfLeaves(name, count, leafAt, beside) {
+  const { parts, top } = fileOfLeaves(count, leafAt)
+  const small = Object.entries(beside).map(([name, content]) => ({ name, leaf: leafOf(content) }))
+  const links = [
+    { name, cid: top.cid, dagBytes: count * CHUNK_BYTES + top.bytes.length },
+    ...small.map(({ name, leaf }) => ({ name, cid: leaf.cid, dagBytes: leaf.bytes.length })),
+  ]
+  links.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
+  const folder = nodeOf(links, number(1, 1))
+  return { root: cidText(folder.cid), blocks: byCid([...parts, top, ...small.map(({ leaf }) => leaf), folder]) }
+}
+
+function fileOfLeaves(count, leafAt) {
   const parts = Array.from({ length: count }, (_, i) => ({
     cid: cidOf(RAW, leafAt(i)),
     get bytes() {
@@ -67,14 +82,7 @@ export function folderOfLeaves(name, count, leafAt, beside) {
     parts,
     parts.map(() => CHUNK_BYTES),
   )
-  const small = Object.entries(beside).map(([name, content]) => ({ name, leaf: leafOf(content) }))
-  const links = [
-    { name, cid: top.cid, dagBytes: count * CHUNK_BYTES + top.bytes.length },
-    ...small.map(({ name, leaf }) => ({ name, cid: leaf.cid, dagBytes: leaf.bytes.length })),
-  ]
-  links.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
-  const folder = nodeOf(links, number(1, 1))
-  return { root: cidText(folder.cid), blocks: byCid([...parts, top, ...small.map(({ leaf }) => leaf), folder]) }
+  return { parts, top }
 }
 
 /** Leaves by their bytes. A huge file may be the same buffer over and over, which is hashed once. */
