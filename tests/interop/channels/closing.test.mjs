@@ -107,7 +107,8 @@ describe('a restart', { concurrency: true }, () => {
 
 describe('an idle connection', { concurrency: true }, () => {
   let server
-  const settings = { 'socket.idle_timeout': '1s', ...ROOMS }
+  // Three seconds, so that a pause of this test process on a busy machine does not make its own clients silent.
+  const settings = { 'socket.idle_timeout': '3s', ...ROOMS }
   before(async () => (server = await startWatchfire({ settings })))
   after(() => server.stop())
 
@@ -116,7 +117,7 @@ describe('an idle connection', { concurrency: true }, () => {
       const client = connect(t, server, variant)
       const channel = await client.join(freshTopic())
       assert.equal((await client.closed.next()).code, 1001)
-      await waitUntil(() => client.joinsSent.length === 2 && channel.state === 'joined', 'it joins again')
+      await waitUntil(() => client.joinsSent.length > 1 && channel.state === 'joined', 'it joins again')
     })
   }
 
@@ -125,7 +126,7 @@ describe('an idle connection', { concurrency: true }, () => {
     const silent = await RawWebSocket.open(t, server)
     await client.opened.next()
     assert.equal((await silent.closed()).code, 1001)
-    for (let beats = 0; beats < 6; beats++) await client.messages.next(({ topic }) => topic === 'phoenix')
+    for (let beats = 0; beats < 12; beats++) await client.messages.next(({ topic }) => topic === 'phoenix')
     assert.equal(client.closed.all.length, 0)
   })
 
@@ -177,9 +178,12 @@ describe('a heartbeat without a reply', () => {
       const client = connect(t, server, variant, { heartbeatIntervalMs: 60 })
       const channel = await client.join(freshTopic())
       process.kill(server.pid, 'SIGSTOP')
-      await client.messages.next(() => false, 'silence', 150).catch(() => {})
+      await client.heartbeatsLost.next(() => true, `${variant.name} misses the reply`)
+      // Only the heartbeat that was lost is short of time.
+      client.socket.heartbeatIntervalMs = 30_000
       process.kill(server.pid, 'SIGCONT')
-      await waitUntil(() => channel.state === 'joined', `${variant.name} is joined`)
+      const isBack = () => client.opened.all.length > 1 && channel.state === 'joined'
+      await waitUntil(isBack, `${variant.name} is joined again`)
       assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
       client.socket.disconnect()
     }

@@ -13,8 +13,13 @@ import { RawWebSocket, binaryPush, openTcp, frame, frameHead, opcode, request, u
 const MIB = 2 ** 20
 const heartbeat = (ref) => [null, ref, 'phoenix', 'heartbeat', {}]
 
-/** Longest wait of a well-behaved client. This test process is busy too. */
-const DELAY_MS_MAX = 3_000
+/**
+ * The most CPU time that the server spends while a request of a well-behaved client waits, in seconds. The wait itself tells little:
+ * it is also the work of this process and of other programs.
+ */
+const WORK_SECONDS_MAX = 1
+/** A wait that no work explains: the server hangs. */
+const HANG_MS = 60_000
 
 let server
 before(async () => (server = await startChat()))
@@ -42,7 +47,7 @@ class Bystander {
 
   static async join(t, variant) {
     const bystander = new Bystander()
-    bystander.client = connect(t, server, variant)
+    bystander.client = connect(t, server, variant, { timeout: HANG_MS })
     bystander.channel = await bystander.client.join(freshTopic())
     return bystander
   }
@@ -50,10 +55,11 @@ class Bystander {
   async watch() {
     const { name } = this.client.variant
     for (let n = 0; !this.isOver; n++) {
-      const began = performance.now()
-      assert.deepEqual(await reply(this.channel.push('ping', { n })), { status: 'ok', response: { n } })
-      const waited = performance.now() - began
-      assert.ok(waited < DELAY_MS_MAX, `${name} waited ${waited} ms`)
+      const before = server.cpuSeconds()
+      const answer = await reply(this.channel.push('ping', { n }), `${name} gets a reply`, HANG_MS)
+      assert.deepEqual(answer, { status: 'ok', response: { n } })
+      const work = server.cpuSeconds() - before
+      assert.ok(work < WORK_SECONDS_MAX, `the server worked for ${work} s while ${name} waited`)
       await pause(5)
     }
     const { opened, closed } = this.client
@@ -144,7 +150,7 @@ describe('messages', () => {
         reasons[reason] = (reasons[reason] ?? 0) + 1
       }
     }
-    const { ok, 'too fast': tooFast, 'too many channels joined': tooMany = 0, ...others } = reasons
+    const { ok, 'too fast': tooFast = 0, 'too many channels joined': tooMany = 0, ...others } = reasons
     assert.deepEqual(others, {})
     assert.ok(ok >= 50 && ok <= 100, `${ok} joins`)
     assert.equal(ok + tooFast + tooMany, 10_000)

@@ -14,6 +14,8 @@ const READY = /^Watchfire is running at https?:\/\/localhost:(\d+)$/
 const METRICS = /etrics are at (http:\/\/127\.0\.0\.1:\d+)\/metrics$/
 const START_MS = 20_000
 const STOP_MS = 20_000
+/** The unit of CPU time in /proc, on every Linux. */
+const TICKS_PER_SECOND = 100
 
 /** Number of server processes, unless a test chooses otherwise. */
 export const processesOfAll = Number(process.env.INTEROP_PROCESSES ?? 1)
@@ -142,6 +144,13 @@ export class Server {
   residentBytes() {
     const of = (pid) => Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024
     return [this.pid, ...this.workers()].map(of).reduce((sum, bytes) => sum + bytes)
+  }
+
+  /** The CPU time that all its processes have used, in seconds. */
+  cpuSeconds() {
+    // After the name of the program, which may have spaces, the 12th and 13th fields are the ticks in it and in the kernel.
+    const of = (pid) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ').slice(11, 13).map(Number)
+    return [this.pid, ...this.workers()].flatMap(of).reduce((sum, ticks) => sum + ticks) / TICKS_PER_SECOND
   }
 
   /** The sum of a metric over its labels; `label`, such as `cause="slow"`, selects one. */

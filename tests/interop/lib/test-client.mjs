@@ -1,7 +1,7 @@
 // A stock Phoenix client on one of its transports and serializers.
 
 import { newest, phoenixClients } from './phoenix-clients.mjs'
-import { Inbox, withTimeout } from './deadlines.mjs'
+import { Inbox, SOON_MS, withTimeout } from './deadlines.mjs'
 import { CloseRecordingWebSocket } from './close-codes.mjs'
 
 const v1 = {
@@ -49,6 +49,8 @@ export class Client {
   opened = new Inbox()
   closed = new Inbox()
   errors = new Inbox()
+  /** Heartbeats to which no reply came in time, so that the client connects again. */
+  heartbeatsLost = new Inbox()
 
   constructor(server, variant, options = {}) {
     const { Socket, LongPoll } = variant.library
@@ -70,6 +72,7 @@ export class Client {
   #log(kind, text) {
     const sent = kind === 'push' ? /^(\S+) phx_join/.exec(text) : null
     if (sent) this.joinsSent.push(sent[1])
+    if (/^heartbeat timeout/.test(text)) this.heartbeatsLost.put(text)
   }
 
   /** Joins a topic; returns its channel. */
@@ -90,13 +93,13 @@ export class Client {
 }
 
 /** The reply to a push or join. */
-export function reply(push, what = `a reply to ${push.event}`) {
+export function reply(push, what = `a reply to ${push.event}`, ms = SOON_MS) {
   const answer = new Promise((resolve) => {
     for (const status of ['ok', 'error', 'timeout']) {
       push.receive(status, (response) => resolve({ status, response }))
     }
   })
-  return withTimeout(answer, what)
+  return withTimeout(answer, what, ms)
 }
 
 /** Collects the messages of one event on a channel. */
