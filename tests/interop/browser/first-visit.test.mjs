@@ -123,7 +123,10 @@ test('a page can be copied and changed', async (t) => {
   assert.deepEqual(await reader.waitForPicture('hills'), [40, 30])
 })
 
-/** Records what the page asks the browser to show: on a busy machine, its list of notifications was empty at times. */
+/**
+ * Records what the page asks the browser to show. The browser lists only the notifications of a worker, and when the worker is not active
+ * in time, as on a busy machine, the tab shows its own.
+ */
 const RECORD_NOTICES = `(() => {
   globalThis.notices = []
   const { showNotification } = ServiceWorkerRegistration.prototype
