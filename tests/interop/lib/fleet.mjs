@@ -136,18 +136,25 @@ export class PullError extends Error {
 
 /**
  * Reads one path of a mirror and verifies its digest. Returns its bytes if `keeps`, its source, and the longest time without
- * a byte. Fails with a `PullError`, or with another error if the whole response has another digest.
+ * a byte. `onBytes` gets the number of bytes that have arrived, and the milliseconds without one before. Fails with a `PullError`,
+ * or with another error if the whole response has another digest.
  */
-export function pullOne(port, target, digest, { keeps = false, onBytes = (/** @type {number} */ _bytes) => {} } = {}) {
+export function pullOne(
+  port,
+  target,
+  digest,
+  { keeps = false, onBytes = (/** @type {number} */ _bytes, /** @type {number} */ _ms) => {} } = {},
+) {
   return new Promise((resolve, reject) => {
     const hash = createHash('sha256')
     const chunks = []
     let pauseMs = 0
     let lastAt = performance.now()
     const notePause = () => {
-      const now = performance.now()
-      pauseMs = Math.max(pauseMs, now - lastAt)
-      lastAt = now
+      const ms = performance.now() - lastAt
+      pauseMs = Math.max(pauseMs, ms)
+      lastAt += ms
+      return ms
     }
     const request = http.get({ host: '127.0.0.1', port, path: target, headers: { accept: '*/*' }, agent: false })
     request.once('error', reject)
@@ -155,10 +162,10 @@ export function pullOne(port, target, digest, { keeps = false, onBytes = (/** @t
       const { statusCode: status, headers } = response
       const source = headers['watchfire-source']
       response.on('data', (chunk) => {
-        notePause()
+        const ms = notePause()
         hash.update(chunk)
         if (keeps || status !== 200) chunks.push(chunk)
-        onBytes(chunk.length)
+        onBytes(chunk.length, ms)
       })
       response.once('error', () => reject(new PullError(target, { status, isCut: true })))
       response.once('end', () => {
@@ -173,7 +180,7 @@ export function pullOne(port, target, digest, { keeps = false, onBytes = (/** @t
   })
 }
 
-/** @typedef {{ connections?: number, onBytes?: (bytes: number) => void }} PullOptions */
+/** @typedef {{ connections?: number, onBytes?: (bytes: number, ms: number) => void }} PullOptions */
 
 /** Pulls an image as an engine does: the manifest by its tag, and then the blobs, several at a time. */
 export async function pullImage(port, repository, tag, image, /** @type {PullOptions} */ { connections = 3, onBytes } = {}) {
