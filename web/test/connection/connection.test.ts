@@ -76,6 +76,12 @@ class Server {
   }
 }
 
+/**
+ * How long the tests wait for an answer that never comes. An answer that does come may be this late, since the clock goes on while other
+ * programs keep the machine busy.
+ */
+const UNANSWERED_MS = 1_000
+
 let server: Server
 let connection: Connection
 let happened: string[]
@@ -83,7 +89,7 @@ let wake: (() => void) | null
 beforeEach(async () => {
   server = new Server()
   await server.listening()
-  connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, timeout: 300 })
+  connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, timeout: 2 * UNANSWERED_MS })
   happened = []
   wake = null
 })
@@ -231,7 +237,7 @@ describe('a connection', () => {
 
   it('is replaced when the server does not answer, and verified when the next one is open', async () => {
     connection.close()
-    connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, timeout: 300, verifyMs: 20 })
+    connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, verifyMs: UNANSWERED_MS })
     join()
     await events(1)
     server.isSilent = true
@@ -246,7 +252,7 @@ describe('a connection', () => {
 
   it('is replaced when the server does not answer a push', async () => {
     connection.close()
-    const impatient = { timeout: 300, verifyMs: 30, unansweredMs: 20 }
+    const impatient = { timeout: 4 * UNANSWERED_MS, verifyMs: UNANSWERED_MS, unansweredMs: UNANSWERED_MS }
     connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, ...impatient })
     const topic = join()
     await events(1)
