@@ -19,7 +19,7 @@ const all = {
   Streaming: [...testsOf('streaming'), ...testsOf('saving')],
   Sites: testsOf('sites'),
   Sprites: testsOf('sprites'),
-  'Live pages': ['browser/live/live.test.mjs'],
+  'Live pages': ['browser/live/live.test.mjs', 'browser/live/publisher-reload.test.mjs'],
   'Hostile pages': testsOf('sandbox'),
   'DOMPurify’s vectors': ['engines/vectors.test.mjs'],
 }

@@ -8,37 +8,8 @@ import { Command } from '../../lib/command-line.mjs'
 import { skipWithout } from '../../lib/engines/index.mjs'
 import { newFolder } from '../../lib/folders.mjs'
 import { file, picture } from '../fixtures.mjs'
-import { addressOf, newVisitor, newVisitors, startServer, WAIT_MS } from '../page-driver.mjs'
-
-/** Begins a live page with these words as its first entry; returns its link. */
-async function beginLive(person, title, words) {
-  await person.goTo('/')
-  await person.tab.getByRole('switch', { name: 'Live' }).check()
-  await person.tab.getByRole('textbox', { name: 'Title of the page' }).fill(title)
-  await person.compose({ text: words, as: 'Text' })
-  await person.tab.getByRole('button', { name: 'Light this page' }).click()
-  await person.tab.getByRole('heading', { name: title, level: 1 }).waitFor()
-  return person.sharedLink()
-}
-
-async function add(person, words, as = 'Text') {
-  const form = person.tab.getByRole('form', { name: 'Add to this page' })
-  await form.getByText(as, { exact: true }).click()
-  await form.getByRole('textbox', { name: 'Next entry' }).fill(words)
-  await form.getByRole('button', { name: 'Add entry' }).click()
-}
-
-const entriesOf = ({ tab }) => tab.getByRole('list', { name: 'Entries, the newest first' }).locator(':scope > li')
-
-/** The text of each entry, the newest first, once there are `count`. */
-async function wordsOf(person, count) {
-  await entriesOf(person)
-    .nth(count - 1)
-    .waitFor({ timeout: WAIT_MS })
-  await person.tab.locator('.feed .fetching').first().waitFor({ state: 'detached', timeout: WAIT_MS })
-  const words = await person.tab.locator('.feed > li .words, .feed > li .prose').allTextContents()
-  return words.map((each) => each.trim())
-}
+import { addressOf, newVisitor, newVisitors, startServer } from '../page-driver.mjs'
+import { add, beginLive, wordsOf } from './live-driver.mjs'
 
 /** `watchfire get --follow` of a link. */
 const follow = (t, link) => new Command(t, newFolder(), 'get', ['--follow', link])

@@ -139,7 +139,7 @@ describe('a page', () => {
 
   it('is live when its session is, and keeps its files while it grows', () => {
     const feedOf = (count: number): LiveFeed => ({
-      ...{ title: 'Log', timeMs: 0, isComplete: true, isOurs: false, splitAt: null, invalidAt: null },
+      ...{ title: 'Log', timeMs: 0, isComplete: true, isOurs: false, survivesReload: false, splitAt: null, invalidAt: null },
       entries: Array.from({ length: count }, (_, i) => ({ number: i + 1, timeMs: 0, form: 'text', name: '', path: `${i + 1}/text.txt` })),
     })
     let feed = feedOf(1)

@@ -8,8 +8,14 @@ import { fileEntries, NOTE_NAME, textEntry } from './entries.ts'
 
 const FORMATS = ['text', 'markdown'] as const
 
+interface AppendFormProps {
+  session: PageSession
+  /** Whether this tab can add entries after a reload too. */
+  survivesReload: boolean
+}
+
 /** The field with which the publisher adds texts and files to a live page. */
-export function AppendForm({ session }: { session: PageSession }) {
+export function AppendForm({ session, survivesReload }: AppendFormProps) {
   const [words, setWords] = useState('')
   const [format, setFormat] = useState<(typeof FORMATS)[number]>('text')
   /** Texts and lots of files that are being added. The page adds one entry after another, and bounds how many wait. */
@@ -97,7 +103,7 @@ export function AppendForm({ session }: { session: PageSession }) {
           {text(adding > 0 ? 'adding' : 'submit')}
         </button>
       </div>
-      <p class="small">{text('onlyHere')}</p>
+      <p class="small">{text(survivesReload ? 'onlyThisTab' : 'onlyUntilReload')}</p>
     </form>
   )
 }

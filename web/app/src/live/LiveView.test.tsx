@@ -7,11 +7,20 @@ import { describe, expect, it, vi } from 'vitest'
 import type { PageSession } from '../ui/site.ts'
 import { LiveView } from './LiveView.tsx'
 
-const FEED: LiveFeed = { title: 'Log', timeMs: 0, entries: [], isComplete: true, isOurs: false, splitAt: null, invalidAt: null }
+const FEED: LiveFeed = {
+  title: 'Log',
+  timeMs: 0,
+  entries: [],
+  isComplete: true,
+  isOurs: false,
+  survivesReload: false,
+  splitAt: null,
+  invalidAt: null,
+}
 
 async function shown(feed: Partial<LiveFeed>, append: () => Promise<void> = () => Promise.reject(new Error('not ours'))) {
   const place = document.createElement('div')
-  const session = { swarm: signal({ append }) } as unknown as PageSession
+  const session = { cid: 'page', swarm: signal({ append }) } as unknown as PageSession
   const content = { kind: 'live', feed: { ...FEED, ...feed }, files: [] } as const
   await act(() => render(<LiveView content={content} session={session} />, place))
   return place
@@ -24,6 +33,12 @@ describe('a live page', () => {
     const { textContent } = await shown({ title: 'Log\u200b', entries })
     expect(textContent).toContain('Log\ufffd')
     expect(textContent).toContain('hills\ufffdgpj.exe')
+  })
+
+  it('says whether its publisher can reload the tab', async () => {
+    expect((await shown({ isOurs: true, survivesReload: true })).textContent).toContain('You can reload it')
+    expect((await shown({ isOurs: true })).textContent).toContain('After you close or reload it')
+    expect((await shown({})).textContent).not.toContain('reload')
   })
 
   it('keeps what its publisher types while an entry is added', async () => {

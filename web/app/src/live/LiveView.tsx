@@ -16,7 +16,7 @@ interface LiveViewProps {
 
 /** A live page: its entries, the newest first, as far as they are here. */
 export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
-  const { title, entries, isComplete, isOurs, splitAt, invalidAt } = feed
+  const { title, entries, isComplete, isOurs, survivesReload, splitAt, invalidAt } = feed
   const [shownMax, setShownMax] = useState(SHOWN_STEP)
   const filesOf = useMemo(() => byEntry(files), [files])
   const shown = entries.slice(-shownMax).reverse()
@@ -42,7 +42,7 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
           {text('invalid', { number: String(invalidAt) })}
         </p>
       )}
-      {isOurs && splitAt === null && <AppendForm session={session} />}
+      {isOurs && splitAt === null && <AppendForm session={session} survivesReload={survivesReload} />}
       {!isComplete && <p class="small">{text('catchingUp')}</p>}
       <ol class="feed" reversed aria-label={text('entries')}>
         {shown.map((entry) => (

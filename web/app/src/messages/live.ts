@@ -5,7 +5,7 @@ export const live = part('live', {
   live: 'Live',
   liveMeans:
     'The page grows: you add texts and files while people read, and they see each at once. Everybody with the link can read it. ' +
-    'Only this tab can add to it, until you close or reload it.',
+    'Only this tab can add to it, until you close it.',
   title: 'Title of the page',
   nameless: 'Live page',
   status: { '=0': 'Live · nothing has been added yet', '=1': 'Live · 1 entry', other: 'Live · {count} entries' },
@@ -29,7 +29,10 @@ export const live = part('live', {
   submit: 'Add entry',
   adding: 'Adding…',
   notAdded: 'The entry could not be added. Try again.',
-  onlyHere:
-    'Only this tab can add entries, because the key that signs them never leaves it. After you close or reload it, nobody can add ' +
-    'any more. The entries stay as long as somebody has the page open.',
+  onlyThisTab:
+    'Only this tab can add entries. You can reload it. After you close it, nobody can add any more, and the entries stay as long as ' +
+    'somebody has the page open.',
+  onlyUntilReload:
+    'Only this tab can add entries, because this browser cannot store the key that signs them. After you close or reload it, nobody ' +
+    'can add any more, and the entries stay as long as somebody has the page open.',
 })

@@ -1,6 +1,6 @@
 import { effect, signal, type ReadonlySignal } from '@preact/signals'
 import type { Connection as Channels } from '@watchfire/client/connection'
-import type { OpenPages, OpenPage } from './open-pages.ts'
+import { canAppend, type OpenPages, type OpenPage } from './open-pages.ts'
 import { ScreenWakeLock } from './screen-wake-lock.ts'
 import { followStops, type Stop } from './stopped-tab.ts'
 
@@ -37,6 +37,8 @@ export function isBusy({ session, isOwn, keepChoice }: OpenPage): boolean {
   const { kind } = session.state.value
   if (kind === 'loading') return true
   return (
-    kind === 'held' && session.have.value === 'all' && (isOwn || keepChoice.value === true || (session.counts.value?.watching ?? 1) > 1)
+    kind === 'held' &&
+    session.have.value === 'all' &&
+    (isOwn || canAppend(session) || keepChoice.value === true || (session.counts.value?.watching ?? 1) > 1)
   )
 }

@@ -74,6 +74,31 @@ describe('a page in a tab', () => {
     expect(openPages.list.value).toEqual([])
   })
 
+  it('whose key is here stays when its publisher leaves its view, although an entry is missing after a reload', () => {
+    const feed = {
+      title: '',
+      timeMs: 0,
+      entries: [],
+      isComplete: false,
+      isOurs: true,
+      survivesReload: true,
+      splitAt: null,
+      invalidAt: null,
+    }
+    const { openPages, closed } = world({
+      kind: 'loading',
+      bytes: 1,
+      total: 2,
+      peers: 1,
+      direct: 0,
+      nodes: 0,
+      content: { kind: 'live', feed, files: [] },
+    })
+    openPages.open('a', null)
+    openPages.leave('a')
+    expect(closed).toEqual([])
+  })
+
   it('that is created again replaces the first one', () => {
     const { openPages, page, closed } = world(HELD)
     openPages.open('a', null)
@@ -95,7 +120,7 @@ describe('closing a tab', () => {
   })
 
   it('loses the key of a live page, even if others have all of the page', () => {
-    const feed = { title: '', timeMs: 0, entries: [], isComplete: true, isOurs: true, splitAt: null, invalidAt: null }
+    const feed = { title: '', timeMs: 0, entries: [], isComplete: true, isOurs: true, survivesReload: true, splitAt: null, invalidAt: null }
     const asks = (changed: Partial<LiveFeed>) => {
       const content = { kind: 'live', feed: { ...feed, ...changed }, files: [] } as const
       const { openPages, page } = world({ kind: 'held', content }, { watching: 2, holders: 2, partial: 0 })

@@ -16,7 +16,7 @@ export interface OpenPage {
 
 /**
  * The pages of this tab. A kept page is still loaded and served while its reader is in another view. A page is kept by
- * choice, or, without a choice, when all of it is here.
+ * choice, or, without a choice, when all of it is here, or the key of a live page.
  */
 export class OpenPages {
   readonly list = signal<readonly OpenPage[]>([])
@@ -67,7 +67,7 @@ export class OpenPages {
 
 /** Whether it stays open when its reader leaves its view. */
 export function isKept({ session, keepChoice }: OpenPage): boolean {
-  return keepChoice.value ?? isWhole(session)
+  return keepChoice.value ?? (isWhole(session) || canAppend(session))
 }
 
 /** Whether all of it is here and can be shared, readable or not. */
@@ -83,12 +83,11 @@ export function isLastHolder({ session }: OpenPage): boolean {
 
 /** Whether closing the tab would lose a page that was created here or that its reader chose to keep, or the key of a live page. */
 export function wouldEnd(pages: readonly OpenPage[]): boolean {
-  return pages.some((page) => canAppend(page) || ((page.isOwn || page.keepChoice.value === true) && isLastHolder(page)))
+  return pages.some((page) => canAppend(page.session) || ((page.isOwn || page.keepChoice.value === true) && isLastHolder(page)))
 }
 
 /** Whether this tab has the key of a live page that has not forked. Nobody else can add to it. */
-function canAppend({ session }: OpenPage): boolean {
-  const state = session.state.value
+export function canAppend({ state: { value: state } }: PageSession): boolean {
   const content = 'content' in state ? state.content : undefined
   return content?.kind === 'live' && content.feed.isOurs && content.feed.splitAt === null
 }

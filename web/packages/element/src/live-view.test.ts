@@ -3,7 +3,16 @@ import type { LiveEntry, LiveFeed } from '@watchfire/pages'
 import { expect, it, vi } from 'vitest'
 import { LiveView, type ReadableLive } from './live-view.ts'
 
-const FEED: LiveFeed = { title: 'Log', timeMs: 0, entries: [], isComplete: true, isOurs: false, splitAt: null, invalidAt: null }
+const FEED: LiveFeed = {
+  title: 'Log',
+  timeMs: 0,
+  entries: [],
+  isComplete: true,
+  isOurs: false,
+  survivesReload: false,
+  splitAt: null,
+  invalidAt: null,
+}
 
 const textEntry = (number: number): LiveEntry => ({ number, timeMs: 0, form: 'text', name: '', path: `${number}/text.txt` })
 

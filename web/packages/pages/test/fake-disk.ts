@@ -1,4 +1,7 @@
+import { isSameBytes, type KeyStore, type StoredKey } from '../src/content/index.ts'
+import { hasFolder } from '../src/storage/live/has-folder.ts'
 import type { WriteFile } from '../src/storage/page-folder.ts'
+import type { KeyName, TabKeys } from '../src/storage/tab-keys.ts'
 
 type Below = Map<string, FakeFolder | Blob>
 
@@ -58,6 +61,42 @@ export function fakeWriter(root: FakeFolder, quota = { bytesMax: Infinity }): Wr
     const file = new File([bytes], path.at(-1) ?? '')
     folder.below.set(file.name, file)
     return file
+  }
+}
+
+/** The keys of an origin. */
+export class FakeKeys implements TabKeys {
+  readonly #keys = new Map<string, StoredKey>()
+  /** Whether the next calls of `signed` fail, as on a full disk. */
+  isFull = false
+
+  of([tab, page]: KeyName): KeyStore {
+    const name = `${tab}/${page}`
+    return {
+      put: async (key) => void this.#keys.set(name, { key, head: null }),
+      get: async () => this.#keys.get(name) ?? null,
+      signed: async (head, before) => {
+        const stored = this.#keys.get(name)
+        if (this.isFull) throw new DOMException('full', 'QuotaExceededError')
+        if (stored === undefined) return 'removed'
+        const isSame = stored.head === null || before === null ? stored.head === before : isSameBytes(stored.head, before)
+        if (!isSame) return 'overtaken'
+        this.#keys.set(name, { ...stored, head })
+        return 'stored'
+      },
+      remove: async () => void this.#keys.delete(name),
+    }
+  }
+
+  async sweep(top: FileSystemDirectoryHandle): Promise<void> {
+    for (const text of this.list()) {
+      const name = text.split('/') as [string, string]
+      if (!(await hasFolder(top, name))) await this.of(name).remove()
+    }
+  }
+
+  list(): string[] {
+    return [...this.#keys.keys()]
   }
 }
 

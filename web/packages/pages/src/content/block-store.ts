@@ -5,6 +5,29 @@ import { SHA2_256, type Cid, type CidKey } from './cid.ts'
 import { ContentError } from './error.ts'
 import { sha256 } from './sha256.ts'
 
+/** A key as it is stored: the private half, which cannot be exported, and the last head that it has signed, if there is one. */
+export interface StoredKey {
+  readonly key: CryptoKey
+  readonly head: Bytes | null
+}
+
+/**
+ * The effect of `signed`: the head is stored; another tab of this browser has signed one meanwhile, which is stored and stays; or the
+ * key was removed.
+ */
+export type Signed = 'stored' | 'overtaken' | 'removed'
+
+/** Stores the key of a live page beside the blocks of the page. It is removed with them. */
+export interface KeyStore {
+  /** Stores a new key, which has signed nothing yet. */
+  put(key: CryptoKey): Promise<void>
+  /** The key that this tab has stored, also before it was reloaded. `null` if there is none. */
+  get(): Promise<StoredKey | null>
+  /** The key has signed `head` after the head `before`. Stores it only if `before` is the stored one, in one transaction. */
+  signed(head: Bytes, before: Bytes | null): Promise<Signed>
+  remove(): Promise<void>
+}
+
 /** Stores the blocks of one page by CID. */
 export interface BlockStore {
   readonly blocks: number
@@ -32,7 +55,11 @@ export interface BlockStore {
    * disk drops it.
    */
   putNote(note: Bytes): void
-  /** Removes all blocks, and the notes. */
+  /** Writes all blocks to the disk at once. Returns whether all are there, so that a reload finds them. */
+  flush(): Promise<boolean>
+  /** `null` without a disk, and before it is opened: when `restored` settles, or by `flush`. */
+  readonly key: KeyStore | null
+  /** Removes all blocks, the notes and the key. */
   clear(): void
 }
 
@@ -43,6 +70,7 @@ export interface BlockStore {
 export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockStore {
   readonly restored = null
   readonly notes = []
+  readonly key = null
   readonly #sources = new Map<string, Cid[]>()
   readonly #sourceOf = new Map<CidKey, string>()
   readonly #bytesMax: number
@@ -85,6 +113,10 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
   expect(): void {}
 
   putNote(_note: Bytes): void {}
+
+  async flush(): Promise<boolean> {
+    return false
+  }
 
   clear(): void {
     this.table.clear()

@@ -2,8 +2,7 @@ import type { Cid, CidKey } from '../content/index.ts'
 import type { Beginning, Block } from './beginning.ts'
 import { decodeEntry, encodeEntry, type Entry, type EarlierNode, linkedNumbers, linksOf } from './entry.ts'
 import { LiveError } from './error.ts'
-import { type Head, signHead } from './head.ts'
-import type { SigningKey } from './signing.ts'
+import type { Head } from './head.ts'
 
 /**
  * The effect of a head: it is the newest, and peers should get it; it is known; a newer one is known, and the sender should
@@ -21,6 +20,9 @@ export interface Split {
 
 /** An entry that a publisher appends. */
 export type NewEntry = Pick<Entry, 'timeMs' | 'form' | 'name' | 'content' | 'contentBytes'>
+
+/** Signs that the entry with this node is the last. Nobody gets the entry before the promise resolves, and never if it rejects. */
+export type SignEntry = (number: number, node: Block) => Promise<Head>
 
 interface Node {
   readonly cid: Cid
@@ -64,6 +66,11 @@ export class History {
   /** The number of the last entry that is known to continue the page; 0 if there is none. */
   get last(): number {
     return this.#branch.head?.number ?? 0
+  }
+
+  /** The head of that entry. */
+  get head(): Head | null {
+    return this.#branch.head
   }
 
   get split(): Split | null {
@@ -155,13 +162,13 @@ export class History {
   }
 
   /** Appends an entry as the publisher, who has all entries. Returns its block and the new head. */
-  async append(key: SigningKey, fresh: NewEntry): Promise<{ block: Block; head: Head }> {
+  async append(sign: SignEntry, fresh: NewEntry): Promise<{ block: Block; head: Head }> {
     const number = this.last + 1
     const earlier = linkedNumbers(number).map((linked) => (linked === 0 ? this.page : this.#branch.nodes.get(linked)?.cid))
     if (!earlier.every((cid) => cid !== undefined)) throw new LiveError('Links')
     const entry: Entry = { ...fresh, number, earlier }
     const block = await encodeEntry(entry)
-    const head = await signHead(key, this.page, number, block.cid)
+    const head = await sign(number, block)
     if (this.last !== number - 1) throw new LiveError('Number') // Two entries were appended at the same time.
     know(this.#branch, number, { cid: block.cid, state: 'missing' })
     arrive(this.#branch, entry)

@@ -4,5 +4,5 @@ export { decodeEntry, encodeEntry, ENTRIES_MAX, type Entry, TEXT_BYTES_MAX } fro
 export { LiveError, type LiveProblem } from './error.ts'
 export { NODE_BYTES_MAX } from './fields.ts'
 export { type Head, HEAD_BYTES, signHead, verifyHead } from './head.ts'
-export { History, type NewEntry, type Offer, type Split } from './history.ts'
-export { newSigningKey, type SigningKey } from './signing.ts'
+export { History, type NewEntry, type Offer, type SignEntry, type Split } from './history.ts'
+export { newSigningKey, type SigningKey, storedSigningKey } from './signing.ts'

@@ -5,8 +5,8 @@ import { type Block, decodeBeginning, encodeBeginning } from './beginning.ts'
 import { decodeEntry, encodeEntry, type Entry } from './entry.ts'
 import { LiveError } from './error.ts'
 import { type Head, signHead, verifyHead } from './head.ts'
-import { History } from './history.ts'
-import { inScript, newSigningKey, verifySignature } from './signing.ts'
+import { History, type SignEntry } from './history.ts'
+import { inScript, newSigningKey, type SigningKey, verifySignature } from './signing.ts'
 
 interface Refused {
   why: string
@@ -45,6 +45,10 @@ const blocks = new Map([...vectors.entries, ...vectors.other_branch.nodes].map((
 const newHistory = () => new History(PAGE, BEGINNING)
 const headOf = (hex: string): Promise<Head> => verifyHead(fromHex(hex), PAGE, KEY)
 const head = (number: number): Promise<Head> => headOf(vectors.heads[number - 1] ?? '')
+const signWith =
+  (key: SigningKey): SignEntry =>
+  (number, { cid }) =>
+    signHead(key, PAGE, number, cid)
 const otherHead = (): Promise<Head> => headOf(vectors.other_branch.head)
 const numbers = (history: History): number[] => history.entries.map(({ number }) => number)
 const upTo = (number: number): number[] => Array.from({ length: number }, (_, i) => i + 1)
@@ -75,7 +79,7 @@ describe('the format of live pages', () => {
     for (const [i, vector] of vectors.entries.entries()) {
       const { time_ms: timeMs, form, name, content_bytes: contentBytes } = vector
       const content = parseCid(vector.content)
-      const { block, head } = await history.append(key, { timeMs, form, name, content, contentBytes })
+      const { block, head } = await history.append(signWith(key), { timeMs, form, name, content, contentBytes })
       expect(block).toEqual(blockOf(vector))
       expect(head.bytes).toEqual(fromHex(vectors.heads[i] ?? ''))
       expect(await encodeEntry(decodeEntry(block.bytes))).toEqual(block)
@@ -216,7 +220,7 @@ describe('the history of a live page', () => {
     const history = new History(PAGE, { ...BEGINNING, key: key.public })
     const content = parseCid(vectors.entries[0]?.content ?? '')
     const fresh = { timeMs: 0, form: 'text', name: '', content, contentBytes: 1 } as const
-    const both = await Promise.allSettled([history.append(key, fresh), history.append(key, fresh)])
+    const both = await Promise.allSettled([history.append(signWith(key), fresh), history.append(signWith(key), fresh)])
     expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
     expect(history.last).toBe(1)
   })

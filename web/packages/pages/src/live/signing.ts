@@ -3,17 +3,25 @@ import type { Bytes } from '../content/index.ts'
 /** The key by which a publisher signs heads, with its public half. */
 export interface SigningKey {
   readonly public: Bytes
+  /** The private half, which the browser can store without showing it. `null` for a key in script, which is never stored. */
+  readonly stored: CryptoKey | null
   sign(bytes: Bytes): Promise<Bytes>
 }
 
-/** Makes a new key. It cannot be exported from the browser's cryptography, so it lives as long as the tab. */
+/** Makes a new key. Nobody can export it from the browser's cryptography. */
 export async function newSigningKey(): Promise<SigningKey> {
   const subtle = await subtleWithEd25519()
   if (subtle === null) return inScript(crypto.getRandomValues(new Uint8Array(32)))
   const pair = (await subtle.generateKey('Ed25519', false, ['sign', 'verify'])) as CryptoKeyPair
+  return storedSigningKey(new Uint8Array(await subtle.exportKey('raw', pair.publicKey)), pair.privateKey)
+}
+
+/** The key with these halves, the private one as the browser has stored it. */
+export function storedSigningKey(publicKey: Bytes, privateKey: CryptoKey): SigningKey {
   return {
-    public: new Uint8Array(await subtle.exportKey('raw', pair.publicKey)),
-    sign: async (bytes) => new Uint8Array(await subtle.sign('Ed25519', pair.privateKey, bytes)),
+    public: publicKey,
+    stored: privateKey,
+    sign: async (bytes) => new Uint8Array(await crypto.subtle.sign('Ed25519', privateKey, bytes)),
   }
 }
 
@@ -22,6 +30,7 @@ export async function inScript(seed: Bytes): Promise<SigningKey> {
   const { ed25519 } = await import('@noble/curves/ed25519.js')
   return {
     public: ed25519.getPublicKey(seed) as Bytes,
+    stored: null,
     sign: async (bytes) => ed25519.sign(bytes, seed) as Bytes,
   }
 }

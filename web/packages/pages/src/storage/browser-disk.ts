@@ -2,6 +2,7 @@ import type { Bytes } from '../content/index.ts'
 import type { Disk, OpenDisk } from './disk.ts'
 import { PageFolder } from './page-folder.ts'
 import { GRACE_PERIOD_MS, TabFolder, isTabLeftEvent } from './tab-folder.ts'
+import { tabKeys } from './tab-keys.ts'
 import type { WriteRequest, WriteReply } from './file-writer-worker.ts'
 
 const TOP = 'watchfire'
@@ -27,6 +28,7 @@ async function tryToEnter(): Promise<TabFolder> {
     local: localStorage,
     locks: navigator.locks,
     top: await root.getDirectoryHandle(TOP, { create: true }),
+    keys: tabKeys,
     now: () => Date.now(),
     newId: () => crypto.randomUUID(),
   })
@@ -60,9 +62,9 @@ function keepSweeping(tab: TabFolder): void {
   sweep()
 }
 
-/** Removes the folders of tabs that have ended. */
-export function sweep(): void {
-  void enter()
+/** Removes the folders of tabs that have ended. Those that may come back are removed later. */
+export function sweepDisk(): void {
+  void enter().then((tab) => tab?.sweep().catch(() => {}))
 }
 
 export const openDisk: OpenDisk = async (page) => {
@@ -73,13 +75,18 @@ export const openDisk: OpenDisk = async (page) => {
   const estimate = () => navigator.storage.estimate()
   const folder = new PageFolder(() => tab.folder(), [TOP, tab.id, name], { write: writeInWorker, estimate })
   const disk: Disk = {
+    get key() {
+      return tabKeys()?.of([tab.id, name])
+    },
     restore: () => folder.restore(),
     write: (blocks) => folder.write(blocks),
     notes: () => folder.notes(),
     writeNote: (note) => folder.writeNote(note),
     roomBytes: () => folder.roomBytes(),
     async remove() {
-      await folder.remove().finally(() => tab.closePage(name))
+      // A key that cannot be removed now is removed by the next sweep, as the folder would be.
+      await Promise.allSettled([disk.key?.remove(), folder.remove()])
+      tab.closePage(name)
     },
   }
   return disk

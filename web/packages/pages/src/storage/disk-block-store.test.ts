@@ -113,6 +113,50 @@ describe('received blocks', () => {
   })
 })
 
+describe('parts of a file that this tab publishes', () => {
+  const parts = async (count: number) => (await leaves(count)).map(({ cid, bytes }) => ({ cid, bytes, blob: new Blob([bytes]) }))
+
+  it('are copied to the disk by a flush, and nothing of them is in memory', async () => {
+    const { store } = blocks({ memoryBytesMax: 0 })
+    const created = await parts(20)
+    for (const { cid, blob } of created) store.put(cid, blob)
+    const inner = pattern(100)
+    store.put(await cidOf(DAG_PB, inner), inner)
+    expect(await store.flush()).toBe(true)
+    for (const { cid, blob } of created) expect(store.get(cid)).not.toBe(blob)
+    const again = blocks({ hasLeftovers: true }).store
+    await again.restored
+    expect(again.blocks).toBe(21)
+    for (const { cid, bytes } of created) expect(isSameBytes(await again.read(cid), bytes)).toBe(true)
+  })
+
+  it('stay in their file where there is no disk or no room on it, and a flush says so', async () => {
+    for (const deps of [{ open: async () => null }, {}]) {
+      quota.bytesMax = 20 * MIB
+      const { store } = blocks({ ...deps, memoryBytesMax: MIB })
+      const created = await parts(30)
+      for (const { cid, blob } of created) store.put(cid, blob)
+      expect(await store.flush()).toBe(false)
+      for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+      const [more] = (await parts(31)).slice(30)
+      store.put(more!.cid, more!.blob)
+      expect(await store.flush()).toBe(false)
+      expect(isSameBytes(await store.read(more!.cid), more!.bytes)).toBe(true)
+    }
+  })
+
+  it('are left out if the file has changed, and others are written', async () => {
+    const { store, events } = blocks()
+    const [first, second] = await parts(2)
+    store.put(first!.cid, first!.blob)
+    store.put(second!.cid, first!.blob)
+    expect(await store.flush()).toBe(true)
+    expect(isSameBytes(await store.read(first!.cid), first!.bytes)).toBe(true)
+    await expect(store.read(second!.cid)).rejects.toThrow(ContentError)
+    expect(events).toMatchObject([{ kind: 'lost' }])
+  })
+})
+
 /** The real methods, so that a test can replace one of them. */
 function folderOf(): Disk {
   const real = folder()

@@ -1,16 +1,16 @@
-import { BlockTable, ContentError, RAW, readSlice, sizeOf, type BlockStore, type Bytes, type Cid } from '../content/index.ts'
+import { BlockTable, ContentError, RAW, readSlice, sizeOf, type BlockStore, type Bytes, type Cid, type KeyStore } from '../content/index.ts'
 import { sizeText } from '../messages/index.ts'
 import { storage } from '../messages/storage.ts'
 import type { StoredBlock } from './block-file.ts'
 import type { Disk } from './disk.ts'
+import { BATCH_BYTES, memoryBytesOf, readAll, takeBatch, type UnwrittenBlock } from './unwritten.ts'
 
 /**
  * A page of at most this many bytes stays in memory. Fetching it again is as fast as a disk. A live page is written from its first
  * note on: its blocks are small, and without its heads nobody finds its entries.
  */
 const DISK_FROM_BYTES = 4 << 20
-/** The largest batch, and the longest wait of a block for others. */
-const BATCH_BYTES = 8 << 20
+/** The longest wait of a block for others. */
 const BATCH_MS = 500
 /** Bytes that may wait for the disk. When the limit is reached, `room` makes callers wait. */
 const UNWRITTEN_BYTES_MAX = 32 << 20
@@ -41,8 +41,9 @@ type Home =
   | { kind: 'cleared' }
 
 /**
- * A store for received blocks. Leaves are written to disk in batches and are then slices of a file. Inner blocks stay
- * in memory and are on disk too, for the next visit. Without a disk, all blocks stay in memory.
+ * A store for received blocks, and for those of a live page that this tab publishes. Leaves are written to disk in
+ * batches and are then slices of a file. Inner blocks stay in memory and are on disk too, for the next visit. Without a
+ * disk, received blocks stay in memory, and published ones in their files.
  */
 export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockStore {
   readonly restored: Promise<void> | null
@@ -51,13 +52,14 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   readonly #memoryBytesMax: number
   /** The expected number of bytes in all, if known. */
   #expected = 0
-  /** Bytes of leaves that are in no file yet. */
+  /** Bytes of leaves that are in no file, neither here nor where they came from. */
   #memoryBytes = 0
   #home: Home = { kind: 'undecided' }
   /** The disk, once it was opened. It may have blocks also when new ones stay in memory. */
   #disk: Disk | null = null
-  #unwritten: StoredBlock[] = []
+  #unwritten: UnwrittenBlock[] = []
   #unwrittenBytes = 0
+  #opening: Promise<void> | null = null
   #writing: Promise<void> | null = null
   /** Blocks that were put, and those of them that were written. */
   #putCount = 0
@@ -83,19 +85,15 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     if (this.tableBytes + size > bytesMax) {
       throw new ContentError({ kind: 'too-large', bytes: this.tableBytes + size, bytesMax })
     }
-    const isLeaf = cid.codec === RAW
-    if (this.#home.kind === 'memory' && isLeaf && this.#memoryBytes + size > this.#memoryBytesMax) {
+    const inMemory = memoryBytesOf(cid, block)
+    if (this.#home.kind === 'memory' && inMemory > 0 && this.#memoryBytes + inMemory > this.#memoryBytesMax) {
       throw new ContentError({ kind: 'no-room', bytes: this.tableBytes })
     }
     this.tableBytes += size
-    if (isLeaf) this.#memoryBytes += size
-    if (!(block instanceof Uint8Array)) {
-      this.table.set(cid.key, block)
-      return
-    }
-    const bytes = ownBytes(block)
-    this.table.set(cid.key, bytes)
-    this.#unwritten.push({ cid, bytes })
+    this.#memoryBytes += inMemory
+    const own = block instanceof Uint8Array ? ownBytes(block) : block
+    this.table.set(cid.key, own)
+    this.#unwritten.push({ cid, block: own })
     this.#putCount++
     this.#unwrittenBytes += size
     this.#settle()
@@ -105,6 +103,17 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     if (this.#home.kind === 'memory' || this.#home.kind === 'cleared' || this.#isUnwritable) return
     this.#note = { bytes, after: this.#putCount }
     this.#settle()
+  }
+
+  async flush(): Promise<boolean> {
+    if (this.#home.kind === 'undecided' && !this.#isUnwritable) void this.#open()
+    await this.#opening
+    while (this.#home.kind === 'disk' && this.#unwritten.length > 0) await (this.#writing ?? this.#write())
+    return this.#home.kind === 'disk'
+  }
+
+  get key(): KeyStore | null {
+    return this.#disk?.key ?? null
   }
 
   async read(cid: Cid): Promise<Bytes> {
@@ -184,8 +193,13 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     }
   }
 
-  async #open(): Promise<void> {
+  #open(): Promise<void> {
     this.#home = { kind: 'opening' }
+    this.#opening = this.#openDisk()
+    return this.#opening
+  }
+
+  async #openDisk(): Promise<void> {
     const disk = this.#disk ?? (await this.#deps.open().catch(() => null))
     if (this.#isCleared()) {
       await disk?.remove().catch(() => {})
@@ -228,22 +242,24 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     const batch = takeBatch(this.#unwritten)
     if (batch.length === 0) return
     let written: Blob
+    let stored: StoredBlock[]
     try {
-      written = await disk.write(batch)
+      stored = await readAll(batch)
+      written = await disk.write(stored)
     } catch (error) {
       this.#unwritten = [...batch, ...this.#unwritten]
       this.#failToWrite(error)
       return
     }
     if (this.#isCleared()) return
-    let at = 0
-    for (const { cid, bytes } of batch) {
-      this.#unwrittenBytes -= bytes.length
+    for (const { cid, block } of batch) {
+      this.#unwrittenBytes -= sizeOf(block)
+      this.#memoryBytes -= memoryBytesOf(cid, block)
       this.#writtenCount++
-      if (cid.codec === RAW) {
-        this.table.set(cid.key, written.slice(at, at + bytes.length))
-        this.#memoryBytes -= bytes.length
-      }
+    }
+    let at = 0
+    for (const { cid, bytes } of stored) {
+      if (cid.codec === RAW) this.table.set(cid.key, written.slice(at, at + bytes.length))
       at += bytes.length
     }
     this.#letIn()
@@ -274,10 +290,10 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     this.notify({ kind: 'trouble', sentence: storage('inMemory', { why, room: sizeText(this.#memoryBytesMax) }) })
   }
 
-  /** As blobs, which the browser keeps outside the page's own memory. */
+  /** As blobs, which the browser keeps outside the page's own memory, or as parts of the files that they came from. */
   #keepInMemory(): void {
-    for (const { cid, bytes } of this.#unwritten) {
-      if (cid.codec === RAW) this.table.set(cid.key, new Blob([bytes]))
+    for (const { cid, block } of this.#unwritten) {
+      if (cid.codec === RAW && block instanceof Uint8Array) this.table.set(cid.key, new Blob([block]))
     }
     this.#unwritten = []
     this.#unwrittenBytes = 0
@@ -313,14 +329,4 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
 /** A small view would keep the whole message in memory. */
 function ownBytes(bytes: Bytes): Bytes {
   return bytes.byteLength * 2 > bytes.buffer.byteLength ? bytes : bytes.slice()
-}
-
-/** The oldest blocks, as many as fit in a batch. */
-function takeBatch(unwritten: StoredBlock[]): StoredBlock[] {
-  let bytes = 0
-  const end = unwritten.findIndex((block) => {
-    bytes += block.bytes.length
-    return bytes >= BATCH_BYTES
-  })
-  return unwritten.splice(0, end < 0 ? unwritten.length : end + 1)
 }

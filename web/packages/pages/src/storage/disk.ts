@@ -1,4 +1,4 @@
-import type { Bytes, Cid } from '../content/index.ts'
+import type { Bytes, Cid, KeyStore } from '../content/index.ts'
 import type { StoredBlock } from './block-file.ts'
 
 /** A block that was on disk already and was hashed again. */
@@ -16,8 +16,11 @@ export interface Disk {
   /** The note of an earlier visit, and the one before it. */
   notes(): Promise<Bytes[]>
   writeNote(note: Bytes): Promise<void>
+  /** Absent in a program without live pages. */
+  readonly key?: KeyStore | undefined
   /** Bytes that the browser still allows. `null` if unknown. */
   roomBytes(): Promise<number | null>
+  /** Removes the blocks, the notes and the key. */
   remove(): Promise<void>
 }
 

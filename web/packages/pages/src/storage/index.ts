@@ -10,15 +10,21 @@ export type MakeBlockStore = (
   after: (milliseconds: number, callback: () => void) => () => void,
 ) => BlockStore
 
-/** On disk if the browser has one, otherwise in memory. */
-export const browserBlockStore: MakeBlockStore = (root, pageBytesMax, after) =>
-  new DiskBlockStore({
+/** On disk if the browser has one, otherwise in memory. With the blocks of the page that this tab had before a reload. */
+export const browserBlockStore: MakeBlockStore = (...of) => newStore(of, hasLeftovers())
+
+/** The same for a page that this tab begins, so that nothing can be left of it. */
+export const newBrowserBlockStore: MakeBlockStore = (...of) => newStore(of, false)
+
+function newStore([root, pageBytesMax, after]: Parameters<MakeBlockStore>, hasLeftovers: boolean): BlockStore {
+  return new DiskBlockStore({
     bytesMax: dagBytesMax(pageBytesMax),
     // Loaded when there is something to write or to restore.
     open: () => import('./browser-disk.ts').then(({ openDisk }) => openDisk(root.key)),
-    hasLeftovers: hasLeftovers(),
+    hasLeftovers,
     after,
   })
+}
 
 function hasLeftovers(): boolean {
   try {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { FakeFolder, FakeLocks } from '../../test/fake-disk.ts'
+import { FakeFolder, FakeKeys, FakeLocks } from '../../test/fake-disk.ts'
 import { GRACE_PERIOD_MS, hadFolder, TabFolder, isTabLeftEvent, type TabFolderDeps } from './tab-folder.ts'
 
 class FakeStorage {
@@ -27,11 +27,13 @@ class FakeStorage {
 let top: FakeFolder
 let local: FakeStorage
 let locks: FakeLocks
+let keys: FakeKeys
 let now: number
 beforeEach(() => {
   top = new FakeFolder()
   local = new FakeStorage()
   locks = FakeLocks.ofBrowser()
+  keys = new FakeKeys()
   now = 1_000_000
 })
 
@@ -49,6 +51,7 @@ async function open(session = new FakeStorage()): Promise<Window> {
     local,
     locks: mine.manager,
     top: top.handle,
+    keys: () => keys,
     now: () => now,
     newId: () => `${++ids}`,
   }
@@ -60,6 +63,9 @@ async function keep({ tab }: Window, page: string): Promise<void> {
   const pages = await folder.getDirectoryHandle(tab.openPage(page), { create: true })
   pages.below.set('0', new Blob(['x']))
 }
+
+/** Stores the key of a page; its content is nothing that matters here. */
+const keepKey = ({ tab }: Window, page: string) => keys.of([tab.id, page]).put({} as CryptoKey)
 
 function close(window: Window): void {
   window.tab.leave()
@@ -104,6 +110,36 @@ describe('a tab', () => {
     now += GRACE_PERIOD_MS
     expect(await after.tab.sweep()).toBeNull()
     expect(top.files()).toEqual([`${after.tab.id}/new/0`])
+  })
+})
+
+describe('the key of a live page', () => {
+  it('is there after a reload, and is removed with the page if that is not opened again', async () => {
+    const before = await open()
+    for (const page of ['old', 'new']) {
+      await keep(before, page)
+      await keepKey(before, page)
+    }
+    close(before)
+    const after = await open(before.session)
+    expect(keys.list()).toEqual([`${after.tab.id}/old`, `${after.tab.id}/new`])
+    after.tab.openPage('new')
+    now += GRACE_PERIOD_MS
+    await after.tab.sweep()
+    expect([keys.list(), top.files()]).toEqual([[`${after.tab.id}/new`], [`${after.tab.id}/new/0`]])
+  })
+
+  it('is removed with the folder of a closed tab, and without a folder at once', async () => {
+    const [one, other, living] = [await open(), await open(), await open()]
+    for (const window of [one, living]) await keep(window, 'page')
+    for (const window of [one, other, living]) await keepKey(window, 'page')
+    close(one)
+    close(other)
+    await living.tab.sweep()
+    expect(keys.list()).toEqual([`${one.tab.id}/page`, `${living.tab.id}/page`])
+    now += GRACE_PERIOD_MS
+    await living.tab.sweep()
+    expect([keys.list(), top.files()]).toEqual([[`${living.tab.id}/page`], [`${living.tab.id}/page/0`]])
   })
 })
 

@@ -1,4 +1,6 @@
-/** The time from the end of a tab to the removal of its folder. Long enough to reload or reopen the tab. */
+import type { TabKeys } from './tab-keys.ts'
+
+/** The time from the end of a tab to the removal of its folder and keys. Long enough to reload or reopen the tab. */
 export const GRACE_PERIOD_MS = 60_000
 /** The longest wait of a reloaded tab for the lock that it held before. */
 const TAKE_BACK_MS = 1000
@@ -15,6 +17,8 @@ export interface TabFolderDeps {
   readonly locks: Pick<LockManager, 'request' | 'query'>
   /** Contains a folder for each tab. */
   readonly top: FileSystemDirectoryHandle
+  /** The keys of live pages. `null` in a program without them. */
+  readonly keys: () => TabKeys | null
   /** Milliseconds since 1970. */
   readonly now: () => number
   readonly newId: () => string
@@ -81,12 +85,12 @@ export class TabFolder {
   }
 
   /**
-   * Removes folders of tabs that have ended, and folders of pages that this tab did not open again after a reload.
-   * Returns when to sweep again. `null` if nothing is left.
+   * Removes folders of tabs that have ended, and folders of pages that this tab did not open again after a reload,
+   * and the keys of these pages. Returns when to sweep again. `null` if nothing is left.
    */
   async sweep(): Promise<number | null> {
     const wakes = [await this.#sweepOwn()]
-    const { top, local, now } = this.#deps
+    const { top, local, keys, now } = this.#deps
     const alive = await heldLocks(this.#deps)
     for (const id of await namesIn(top)) {
       if (id === this.id || alive.has(lockOf(id))) continue
@@ -98,6 +102,9 @@ export class TabFolder {
         wakes.push(leftAt + GRACE_PERIOD_MS)
       } else await this.#removeTab(id)
     }
+    await keys()
+      ?.sweep(top)
+      .catch(() => {})
     const known = wakes.filter((wake) => wake !== null)
     return known.length > 0 ? Math.min(...known) : null
   }

@@ -1,5 +1,5 @@
 import type { Connection } from '@watchfire/client/connection'
-import type { Bytes, Cid, MemoryBlockStore } from '../content/index.ts'
+import type { BlockStore, Bytes, Cid } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
 import type { Clock } from './clock.ts'
@@ -38,13 +38,16 @@ export interface Publication {
   /** Bytes of all files together. */
   readonly size: number
   readonly blocks: number
-  readonly store: MemoryBlockStore
-  /** For a live page that this tab began and can append to. */
+  readonly store: BlockStore
+  /** For a live page that this tab began and can append to. Its blocks are removed from the store when the page is closed. */
   readonly live?: LoadLivePage
 }
 
-/** Loads the code of live pages, and begins the page with this first block. `null` if the block is not valid. */
-export type LoadLivePage = (root: Cid, beginning: Bytes) => Promise<LivePage | null>
+/**
+ * Loads the code of live pages, and begins the page with this first block. `null` if the block is not valid. The store has the key of the
+ * page if this tab began it before it was reloaded.
+ */
+export type LoadLivePage = (root: Cid, beginning: Bytes, store: BlockStore) => Promise<LivePage | null>
 
 /** An entry to append to a live page: a text, or files. Several files, or a path with a slash, are a directory. */
 export type LiveSource =
@@ -75,6 +78,8 @@ export interface LiveFeed {
   readonly isComplete: boolean
   /** Whether this tab can append. */
   readonly isOurs: boolean
+  /** Whether this tab can append after a reload too: its browser has stored the key and the entries. */
+  readonly survivesReload: boolean
   /** The first entry that exists twice, because the key of the page was used in two places. `null` if there is none. */
   readonly splitAt: number | null
   /** The first entry that is invalid. `null` if there is none. */
@@ -279,7 +284,7 @@ export interface PageSession {
   /** A live page, as far as it is here; the same object until it changes. `null` for other pages, and until it has begun. */
   live(): LiveFeed | null
   /**
-   * Appends to a live page that this tab has begun. Rejects for other pages. Once `signal` is aborted, no more of the entry is hashed;
+   * Appends to a live page that this tab has begun, also before a reload. Rejects for other pages. Once `signal` is aborted, no more of the entry is hashed;
    * the blocks that it has so far count for the size of the page.
    */
   append(entry: LiveSource, options?: { signal?: AbortSignal }): Promise<void>

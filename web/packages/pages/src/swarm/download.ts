@@ -37,12 +37,12 @@ export class Download {
   /** The bytes that the store was told to expect. */
   #expected = 0
 
-  /** `isOurs`: the blocks are in the store because this tab published the page. `clear` then keeps them. */
-  constructor(root: Cid, pageBytesMax: number, store: BlockStore, { isOurs }: { isOurs: boolean }) {
+  /** `ownsStore`: `clear` removes the blocks. */
+  constructor(root: Cid, pageBytesMax: number, store: BlockStore, { ownsStore }: { ownsStore: boolean }) {
     const limits = { bytesMax: pageBytesMax, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX }
     this.walk = new DagWalk(root, limits, (cid, block) => decodedNodesOf(store).decode(cid, block))
     this.store = store
-    this.#ownsStore = !isOurs
+    this.#ownsStore = ownsStore
   }
 
   /** The part of the page that this tab can serve. */
@@ -122,7 +122,7 @@ export class Download {
     this.#hasLost = true
   }
 
-  /** Removes the blocks from the store, unless this tab published them. */
+  /** Removes the blocks from the store, if this page owns it. */
   clear(): void {
     if (this.#ownsStore) this.store.clear()
   }

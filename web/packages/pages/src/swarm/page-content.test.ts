@@ -12,10 +12,10 @@ async function publishedFile() {
   return { root: parseCid(publication.root), store: publication.store }
 }
 
-function open(root: ReturnType<typeof parseCid>, store: BlockStore, isOurs = false) {
+function open(root: ReturnType<typeof parseCid>, store: BlockStore, ownsStore = true) {
   const inputs: Input[] = []
   const events: string[] = []
-  const content = new PageContent(root, BYTES_MAX, store, isOurs, {
+  const content = new PageContent(root, BYTES_MAX, store, ownsStore, {
     isOver: () => false,
     handleInputs: (more) => inputs.push(...more),
     onHave: () => events.push('have'),
@@ -31,7 +31,7 @@ function open(root: ReturnType<typeof parseCid>, store: BlockStore, isOurs = fal
 describe('page content', () => {
   it('is complete from the start in the tab that published it', async () => {
     const { root, store } = await publishedFile()
-    const { content, inputs } = open(root, store, true)
+    const { content, inputs } = open(root, store, false)
     content.findLocalBlocks()
     expect(content.have).toBe('all')
     expect(inputs).toEqual([])

@@ -39,11 +39,11 @@ export class PageContent {
   #isFull = false
   #begun: Promise<LivePage | null> | null = null
 
-  /** `isOurs`: the blocks are in the store because this tab published the page. They stay there when the page is closed. */
-  constructor(root: Cid, pageBytesMax: number, store: BlockStore, isOurs: boolean, deps: PageContentDeps) {
+  /** `ownsStore`: the blocks are removed from the store when the page is closed. */
+  constructor(root: Cid, pageBytesMax: number, store: BlockStore, ownsStore: boolean, deps: PageContentDeps) {
     this.#deps = deps
     this.#root = root
-    this.#download = new Download(root, pageBytesMax, store, { isOurs })
+    this.#download = new Download(root, pageBytesMax, store, { ownsStore })
     this.#files = new FileRequests(this.#download, deps)
     this.#reads = new StreamingReads({
       blocks: store,
@@ -160,7 +160,7 @@ export class PageContent {
     this.#reads.end(reason)
   }
 
-  /** Removes the blocks from the store, unless this tab published them. */
+  /** Removes the blocks from the store, if this page owns it. */
   clear(): void {
     this.#download.clear()
   }
@@ -177,9 +177,10 @@ export class PageContent {
   /** The first block is that of a live page. Loads the code for it. */
   async #beginLive(beginning: Bytes): Promise<LivePage | null> {
     const { loadLive, isOver, onLive, onProblem } = this.#deps
+    const { store } = this.#download
     try {
-      const live = (await loadLive?.(this.#root, beginning)) ?? null
-      const kept = (await live?.keptHeads(this.#download.store.notes)) ?? []
+      const live = (await loadLive?.(this.#root, beginning, store)) ?? null
+      const kept = (await live?.keptHeads(store.notes)) ?? []
       if (isOver()) return null
       const inputs = attempt(() => this.#download.begin(live, beginning))
       const onChange = () => this.#apply(attempt(() => this.#download.followLive()))

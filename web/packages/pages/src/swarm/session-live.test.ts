@@ -1,10 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock } from '../../test/fake-clock.ts'
-import { FakeFolder, fakeWriter } from '../../test/fake-disk.ts'
+import { FakeFolder, FakeKeys, fakeWriter } from '../../test/fake-disk.ts'
 import { FakeServer } from '../../test/fake-server.ts'
 import { pattern } from '../../test/pattern.ts'
 import { encodeHeads, type PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
+import type { Disk } from '../storage/disk.ts'
 import { DiskBlockStore } from '../storage/disk-block-store.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
 import { PageFolder } from '../storage/page-folder.ts'
@@ -86,6 +87,138 @@ describe('a live page', () => {
     await clock.until(has(late, 20))
     expect(numbers(late)).toEqual(upTo(20))
     expect(await wordsOf(late, 7)).toBe('entry 7')
+  })
+
+  /** A tab that began a page, on a disk with a store for keys. `opened`: what the same tab, or a copy of it, finds after a reload. */
+  async function publisherOnDisk() {
+    const disk = new FakeFolder()
+    const keys = new FakeKeys()
+    const quota = { bytesMax: Infinity }
+    const openDisk = async (): Promise<Disk> => {
+      const folder = new PageFolder(async () => disk.handle, ['page'], { write: fakeWriter(disk, quota), estimate: async () => ({}) })
+      const key = keys.of(['tab', 'page'])
+      return {
+        key,
+        restore: () => folder.restore(),
+        write: (batch) => folder.write(batch),
+        roomBytes: () => folder.roomBytes(),
+        notes: () => folder.notes(),
+        writeNote: (note) => folder.writeNote(note),
+        remove: async () => void (await Promise.all([key.remove(), folder.remove()])),
+      }
+    }
+    const onDisk =
+      (hasLeftovers: boolean): MakeBlockStore =>
+      (_, bytesMax, after) =>
+        new DiskBlockStore({ bytesMax, open: openDisk, hasLeftovers, after })
+    const publication = await publishLive('Harbour', { blocks: onDisk(false) })
+    const { root } = publication
+    const connection = server.connect()
+    const opened = () => open(root, undefined, { blocks: onDisk(true) })
+    return {
+      root,
+      disk,
+      keys,
+      quota,
+      publisher: open(root, publication, { connection }),
+      opened,
+      reload: () => {
+        for (const member of server.members.filter((each) => each.connection === connection)) server.removeMember(member)
+        return opened()
+      },
+    }
+  }
+
+  it('goes on after the reload of the tab that began it, which nobody else has, with texts and files', async () => {
+    const { root, publisher, reload } = await publisherOnDisk()
+    const cat = { path: 'cat.png', blob: new Blob([pattern(3_300_000)]) }
+    await publisher.append(text('entry 1'))
+    await publisher.append({ form: 'file', name: 'cat.png', sources: [cat] })
+    expect(publisher.live()).toMatchObject({ isOurs: true, survivesReload: true })
+    const again = reload()
+    await clock.until(has(again, 2))
+    expect(again.live()).toMatchObject({ title: 'Harbour', isOurs: true, survivesReload: true, splitAt: null })
+    await again.append(text('entry 3'))
+    const late = open(root)
+    await clock.until(has(late, 3))
+    expect(await wordsOf(late, 3)).toBe('entry 3')
+    expect((await late.file('2/cat.png')).size).toBe(3_300_000)
+  })
+
+  it('goes on after a reload before its first entry', async () => {
+    const { reload } = await publisherOnDisk()
+    const again = reload()
+    await clock.until(has(again, 0))
+    await again.append(text('entry 1'))
+    expect(numbers(again)).toEqual([1])
+  })
+
+  it('has its key until it is closed', async () => {
+    const { publisher, disk, keys } = await publisherOnDisk()
+    await publisher.append(text('entry 1'))
+    expect(keys.list()).toEqual(['tab/page'])
+    publisher.close()
+    await clock.until(() => keys.list().length === 0 && disk.files().length === 0)
+  })
+
+  it('does not split although two tabs have its key: the second one adds nothing before it has the entry of the first', async () => {
+    const { root, publisher, opened } = await publisherOnDisk()
+    await publisher.append(text('common'))
+    const copy = opened()
+    await clock.until(has(copy, 1))
+    // No head reaches the other tab.
+    server.refuseRelay = () => ({ status: 'error', response: { reason: 'peer gone' } })
+    await publisher.append(text('first'))
+    await expect(copy.append(text('second'))).rejects.toThrow(/Another tab/)
+    server.refuseRelay = () => null
+    const reader = open(root)
+    await clock.until(() => has(copy, 2)() && has(reader, 2)())
+    await copy.append(text('second'))
+    await clock.until(() => [publisher, copy, reader].every((page) => has(page, 3)()))
+    expect(reader.live()?.splitAt).toBe(null)
+    expect(await wordsOf(reader, 3)).toBe('second')
+  })
+
+  it('takes no entry after a reload while one is missing', async () => {
+    const { publisher, disk, reload } = await publisherOnDisk()
+    await publisher.append(text('entry 1'))
+    const page = await disk.getDirectoryHandle('page')
+    const [first] = [...page.below].filter(([name]) => name === '0')
+    page.below.clear()
+    page.below.set(...first!)
+    const again = reload()
+    await clock.until(() => again.live() !== null)
+    await expect(again.append(text('another 1'))).rejects.toThrow(/not here yet/)
+    expect(again.live()).toMatchObject({ isOurs: true, isComplete: false })
+  })
+
+  it('loses its key before an entry that cannot be stored with it, and says so', async () => {
+    const { publisher, keys, reload } = await publisherOnDisk()
+    await publisher.append(text('entry 1'))
+    keys.isFull = true
+    await publisher.append(text('entry 2'))
+    expect([keys.list(), numbers(publisher)]).toEqual([[], [1, 2]])
+    expect(publisher.live()).toMatchObject({ isOurs: true, survivesReload: false })
+    await publisher.append(text('entry 3'))
+    const again = reload()
+    await clock.until(() => again.live() !== null)
+    expect(again.live()).toMatchObject({ isOurs: false })
+  })
+
+  it('takes entries without room on the disk, and says that a reload loses them', async () => {
+    const { publisher, quota } = await publisherOnDisk()
+    quota.bytesMax = 0
+    await publisher.append(text('entry 1'))
+    expect(numbers(publisher)).toEqual([1])
+    expect(await wordsOf(publisher, 1)).toBe('entry 1')
+    expect(publisher.live()).toMatchObject({ isOurs: true, survivesReload: false })
+  })
+
+  it('takes no entry when its key was removed', async () => {
+    const { publisher, keys } = await publisherOnDisk()
+    await keys.of(['tab', 'page']).remove()
+    await expect(publisher.append(text('entry 1'))).rejects.toThrow(/was removed/)
+    expect(numbers(publisher)).toEqual([])
   })
 
   /** Whether a frame has a message with a head, and nothing else. */

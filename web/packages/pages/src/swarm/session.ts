@@ -53,7 +53,9 @@ export class Session implements PageSession {
     this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), exchangeLimits(blocksInFlightMax))
     const makeStore = deps.blocks ?? defaultStore
     const store = deps.publication?.store ?? makeStore(root, pageBytesMax, (ms, callback) => clock.after(ms, callback))
-    this.#content = new PageContent(root, pageBytesMax, store, this.#isOurs, {
+    // The publication of files can be opened again. That of a live page is over when its page is closed.
+    const ownsStore = !deps.publication || deps.publication.live !== undefined
+    this.#content = new PageContent(root, pageBytesMax, store, ownsStore, {
       isOver,
       handleInputs: (inputs) => this.#driver.handleAll(inputs),
       onHave: () => {

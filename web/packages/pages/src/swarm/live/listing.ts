@@ -1,6 +1,7 @@
 import { type BlockStore, type FileListing, listFiles, RAW } from '../../content/index.ts'
 import type { Entry, History } from '../../live/index.ts'
 import type { LiveFeed } from '../api.ts'
+import type { Publisher } from './publisher.ts'
 
 /** The files of a live page: each entry is below its number, a text is a file `text.txt`. */
 export function listLive(store: BlockStore, entries: readonly Entry[]): FileListing {
@@ -15,14 +16,23 @@ export function listLive(store: BlockStore, entries: readonly Entry[]): FileList
 }
 
 /** The state of the page for its views. */
-export function feedOf(history: History, isOurs: boolean): LiveFeed {
+export function feedOf(history: History, publisher: Publisher | null): LiveFeed {
   const { beginning, split, invalid, isComplete } = history
   const entries = history.entries.map((entry) => {
     const { number, timeMs, form, name } = entry
     return { number, timeMs, form, name, path: pathOf(entry) }
   })
   const { title, timeMs } = beginning
-  return { title, timeMs, entries, isComplete, isOurs, splitAt: split?.number ?? null, invalidAt: invalid }
+  return {
+    title,
+    timeMs,
+    entries,
+    isComplete,
+    isOurs: publisher !== null,
+    survivesReload: publisher?.survivesReload ?? false,
+    splitAt: split?.number ?? null,
+    invalidAt: invalid,
+  }
 }
 
 /** The path of an entry in the listing of its page. */

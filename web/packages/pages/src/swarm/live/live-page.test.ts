@@ -10,6 +10,7 @@ import {
   HEAD_BYTES,
   History,
   newSigningKey,
+  signHead,
   type SigningKey,
 } from '../../live/index.ts'
 import { Download } from '../download.ts'
@@ -34,7 +35,7 @@ beforeEach(async () => {
   beginning = { key: key.public, timeMs: 0, title: 'Log' }
   const { cid, bytes } = await encodeBeginning(beginning)
   page = cid
-  download = new Download(cid, BYTES_MAX, new MemoryBlockStore(dagBytesMax(BYTES_MAX)), { isOurs: false })
+  download = new Download(cid, BYTES_MAX, new MemoryBlockStore(dagBytesMax(BYTES_MAX)), { ownsStore: true })
   live = LivePage.begin(cid, bytes) as LivePage
   download.start()
   download.storeBlock(cid, bytes)
@@ -49,7 +50,7 @@ async function publish(...texts: string[]): Promise<Appended[]> {
     const bytes = new TextEncoder().encode(text)
     const cid = await cidOf(RAW, bytes)
     const entry = { timeMs: 0, form: 'text', name: '', content: cid, contentBytes: bytes.length } as const
-    const { block, head } = await history.append(key, entry)
+    const { block, head } = await history.append((number, node) => signHead(key, page, number, node.cid), entry)
     appended.push({ head, node: block, content: { cid, bytes } })
   }
   return appended

@@ -16,6 +16,7 @@ import {
   type WantedBlock,
 } from '../../content/index.ts'
 import {
+  type Beginning,
   decodeBeginning,
   decodeEntry,
   ENTRIES_MAX,
@@ -25,7 +26,6 @@ import {
   History,
   LiveError,
   type Offer,
-  type SigningKey,
   verifyHead,
 } from '../../live/index.ts'
 import { livePages } from '../../messages/live.ts'
@@ -33,13 +33,14 @@ import type { LiveFeed, LiveSource } from '../api.ts'
 import { HeadExchange, type HeadExchangeDeps } from './head-exchange.ts'
 import { feedOf, listLive, pathOf } from './listing.ts'
 import { buildContent } from './publish.ts'
+import { Publisher } from './publisher.ts'
 
 /** Entries that may wait to be appended. */
 const APPENDS_MAX = 64
 /** A content of at most this many bytes goes with the head of its entry. */
 const VOUCHED_CONTENT_BYTES_MAX = 2048
-/** Heads of an earlier visit that are verified. The store has two notes, and each has at most two heads. */
-const KEPT_HEADS_MAX = 4
+/** Heads in the notes of an earlier visit that are verified. The store has two notes, and each has at most two heads. */
+const NOTED_HEADS_MAX = 4
 
 /** The open page that a live page belongs to. */
 interface OpenPage extends Pick<HeadExchangeDeps, 'clock' | 'peers'> {
@@ -53,7 +54,8 @@ interface OpenPage extends Pick<HeadExchangeDeps, 'clock' | 'peers'> {
 /** A live page as a page's download uses it: its history, and the blocks that belong to it. */
 export class LivePage {
   readonly #history: History
-  readonly #key: SigningKey | null
+  /** `null` in the tabs of readers. */
+  readonly #publisher: Publisher | null
   #open: OpenPage | null = null
   #heads: HeadExchange | null = null
   /** All nodes that the download was told to fetch, also those that the history does not know any more. */
@@ -66,20 +68,21 @@ export class LivePage {
   #appended: Promise<void> = Promise.resolve()
   #appending = 0
 
-  private constructor(history: History, key: SigningKey | null) {
+  private constructor(history: History, publisher: Publisher | null) {
     this.#history = history
-    this.#key = key
+    this.#publisher = publisher
   }
 
-  /** The live page with this first block; `null` if the block is not valid. `key`: that of the publisher. */
-  static begin(page: Cid, bytes: Bytes, key: SigningKey | null = null): LivePage | null {
-    if (page.codec !== DAG_PB) return null
-    try {
-      return new LivePage(new History(page, decodeBeginning(bytes)), key)
-    } catch (error) {
-      if (error instanceof LiveError) return null
-      throw error
-    }
+  /** The live page with this first block; `null` if the block is not valid. */
+  static begin(page: Cid, bytes: Bytes, publisher: Publisher | null = null): LivePage | null {
+    const beginning = beginningOf(page, bytes)
+    return beginning && new LivePage(new History(page, beginning), publisher)
+  }
+
+  /** The same, with the key that this tab has if it began the page before it was reloaded. */
+  static async resume(page: Cid, bytes: Bytes, store: BlockStore): Promise<LivePage | null> {
+    const beginning = beginningOf(page, bytes)
+    return beginning && new LivePage(new History(page, beginning), await Publisher.resume(beginning.key, store))
   }
 
   /** Whether all entries are here that are known. Their contents may be missing. */
@@ -157,9 +160,11 @@ export class LivePage {
     return offer
   }
 
-  /** The valid heads in the notes of an earlier visit, the oldest first. */
+  /** The valid heads of an earlier visit, the oldest first: in its notes, and the last one that its key has signed. */
   async keptHeads(notes: readonly Bytes[]): Promise<Head[]> {
-    const encoded = notes.flatMap((note) => inPieces(note, HEAD_BYTES)).slice(0, KEPT_HEADS_MAX)
+    const encoded = notes.flatMap((note) => inPieces(note, HEAD_BYTES)).slice(0, NOTED_HEADS_MAX)
+    const signed = this.#publisher?.signedBefore ?? null
+    if (signed !== null) encoded.push(signed)
     const heads: Head[] = []
     for (const bytes of encoded) {
       try {
@@ -248,17 +253,25 @@ export class LivePage {
 
   async #append(entry: LiveSource, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted()
-    if (this.#key === null || this.#open === null) throw new Error('cannot append an entry: only the tab that began this page can')
+    const publisher = this.#publisher
+    if (publisher === null || this.#open === null) throw new Error('cannot append an entry: only the tab that began this page can')
     const { store, bytesMax, onChange } = this.#open
     if (this.isSplit) throw new Error(livePages('split'))
+    // After a reload, an entry may be missing whose number must not be signed again.
+    if (!this.isComplete) throw new Error(livePages('incomplete'))
     if (this.#history.last >= ENTRIES_MAX) throw new Error(livePages('full'))
     const { cid, dagBytes } = await buildContent(store, entry, bytesMax, signal)
     signal?.throwIfAborted()
     const { form, name } = entry
     const fresh = { timeMs: Date.now(), form, name, content: cid, contentBytes: dagBytes }
-    const { block } = await this.#history.append(this.#key, fresh)
-    store.put(block.cid, block.bytes)
-    this.#feed = null
+    const { page, head: before } = this.#history
+    try {
+      await this.#history.append((number, node) => publisher.sign(page, number, node, before), fresh)
+    } finally {
+      // Also when the key could not be stored, which the page says.
+      this.#feed = null
+    }
+    this.#keepHeads()
     onChange()
     this.#heads?.announce()
   }
@@ -270,7 +283,7 @@ export class LivePage {
 
   /** The same object as before, unless something has changed. */
   get feed(): LiveFeed {
-    this.#feed ??= feedOf(this.#history, this.#key !== null)
+    this.#feed ??= feedOf(this.#history, this.#publisher)
     return this.#feed
   }
 
@@ -293,6 +306,17 @@ export class LivePage {
     const contents = this.#history.entries.flatMap(({ content }) => blocksInOrder(store, content))
     const all = [this.#history.page, ...this.#history.nodes, ...contents]
     return [...new Map(all.map((cid) => [cid.key, cid])).values()]
+  }
+}
+
+/** `null` if the first block is not that of a live page. */
+function beginningOf(page: Cid, bytes: Bytes): Beginning | null {
+  if (page.codec !== DAG_PB) return null
+  try {
+    return decodeBeginning(bytes)
+  } catch (error) {
+    if (error instanceof LiveError) return null
+    throw error
   }
 }
 
