@@ -1,10 +1,11 @@
 import type { LiveSource } from '@watchfire/pages/live'
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { withLineBreaks } from '../files/line-breaks.ts'
 import { live as text } from '../messages/live.ts'
 import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
 import type { PageFile, PageSession } from '../ui/site.ts'
 import { fileEntries, NOTE_NAME, textEntry } from './entries.ts'
+import { keepTypedWords, typedWords } from './typed-words.ts'
 
 const FORMATS = ['text', 'markdown'] as const
 
@@ -16,13 +17,14 @@ interface AppendFormProps {
 
 /** The field with which the publisher adds texts and files to a live page. */
 export function AppendForm({ session, survivesReload }: AppendFormProps) {
-  const [words, setWords] = useState('')
+  const [words, setWords] = useState(() => typedWords(session.cid))
   const [format, setFormat] = useState<(typeof FORMATS)[number]>('text')
   /** Texts and lots of files that are being added. The page adds one entry after another, and bounds how many wait. */
   const [adding, setAdding] = useState(0)
   const [isAddingText, setAddingText] = useState(false)
   const [problem, setProblem] = useState<string | null>(null)
   const box = useRef<HTMLTextAreaElement>(null)
+  useEffect(() => keepTypedWords(session.cid, words), [session.cid, words])
 
   const append = async (entries: readonly LiveSource[]): Promise<boolean> => {
     const swarm = session.swarm.peek()

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import type { LiveFeed } from '@watchfire/pages/swarm'
 import { render } from 'preact'
 import { act } from 'preact/test-utils'
-import { describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PageSession } from '../ui/site.ts'
 import { LiveView } from './LiveView.tsx'
 
@@ -27,6 +27,8 @@ async function shown(feed: Partial<LiveFeed>, append: () => Promise<void> = () =
 }
 
 describe('a live page', () => {
+  beforeEach(() => sessionStorage.clear())
+
   it('shows the hidden characters of its title and names, so that two names do not look alike', async () => {
     const name = 'hills\u202egpj.exe'
     const entries = [{ number: 1, timeMs: 0, form: 'file', name, path: `1/${name}` }] as const
@@ -55,6 +57,20 @@ describe('a live page', () => {
     await type('FogA boat')
     added()
     await vi.waitFor(() => expect(box.value).toBe('A boat'))
+  })
+
+  it('has what its publisher typed before a reload, until that is added', async () => {
+    const box = async () => (await shown({ isOurs: true }, async () => {})).querySelector('textarea') as HTMLTextAreaElement
+    const typed = await box()
+    await act(() => {
+      typed.value = 'A gull'
+      typed.dispatchEvent(new Event('input', { bubbles: true }))
+    })
+    const again = await box()
+    expect(again.value).toBe('A gull')
+    await act(() => void again.form?.dispatchEvent(new Event('submit', { bubbles: true, cancelable: true })))
+    await vi.waitFor(() => expect(again.value).toBe(''))
+    await vi.waitFor(() => expect(sessionStorage.length).toBe(0))
   })
 
   it('adds files that are pasted while an entry is added', async () => {
