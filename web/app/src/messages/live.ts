@@ -17,7 +17,7 @@ export const live = part('live', {
   earlier: 'Show earlier entries',
   moreFiles: { '=1': 'and 1 more file', other: 'and {count} more files' },
   split:
-    'This page has forked at entry {number}: its key has signed two different entries with this number. The key may be stolen. Earlier entries are not in doubt. Nothing is added any more.',
+    'This page has forked at entry {number}: its key has signed two different entries with this number. The key may be stolen. Earlier entries are not in doubt. Nobody can add entries any more; the publisher can begin another page.',
   invalid: 'Entry {number} is not valid, so the page ends before it. The program that made it has an error.',
   add: 'Add to this page',
   box: 'Next entry',
