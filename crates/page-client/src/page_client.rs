@@ -239,6 +239,7 @@ impl Driver {
             have,
             self.join_params.clone(),
             self.direct(),
+            random_seed(),
         );
         let mut exchange = HeadExchange::default();
         let mut heads_at = self.started_at;
@@ -513,6 +514,11 @@ fn reconnect_delay(attempt: u32, jitter: u16) -> Duration {
     let longest =
         RECONNECT_AFTER.saturating_mul(1 << (attempt - 1).min(16)).min(RECONNECT_AFTER_MAX);
     longest / 2 + (longest / 2).mul_f64(f64::from(jitter) / f64::from(u16::MAX))
+}
+
+/// Without a random number, peers that know this client from before may ignore its first messages.
+fn random_seed() -> u64 {
+    getrandom::u64().unwrap_or_default()
 }
 
 fn random_jitter() -> u16 {

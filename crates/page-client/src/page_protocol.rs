@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use watchfire_types::{Instant, PeerId};
+use watchfire_types::{Instant, PeerId, Rng};
 
 use crate::assembler::{Assembled, Assembler, AssemblyBudget};
 use crate::direct::{Datagram, DirectConnections, Secret};
@@ -35,7 +35,7 @@ const FRAME_BYTES_MAX: usize = 64 << 10;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often an incomplete holder requests more peers.
 const MORE_PEERS_INTERVAL: Duration = Duration::from_secs(5);
-/// Messages of a peer that are remembered as read.
+/// Messages of a peer that are remembered as read on each path. A peer never has more in flight.
 const READ_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,8 @@ enum PendingRequest {
 #[derive(Debug)]
 struct Received {
     assembler: Assembler,
-    /// A message may arrive again on the other path, when a path breaks.
+    /// A message may arrive again: on the other path when a path breaks, or relayed twice when the
+    /// server's reply was lost.
     read: RecentSet<u32>,
 }
 
@@ -138,12 +139,14 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(now: Instant, is_node: bool) -> Self {
+    /// `first_message` is random: the peer may know this client from before, and ignores messages
+    /// whose numbers it has read.
+    fn new(now: Instant, is_node: bool, first_message: u32) -> Self {
         Peer {
             relayed: Received::new(),
             direct: Received::new(),
             outgoing: Outgoing::new(FRAME_BYTES_MAX),
-            next_message: 0,
+            next_message: first_message,
             is_node,
             moved_bytes: 0,
             last_frame_at: now,
@@ -164,6 +167,8 @@ pub(crate) struct PageProtocol {
     peers: BTreeMap<PeerId, Peer>,
     banned: BTreeSet<PeerId>,
     budget: AssemblyBudget,
+    /// Draws the number of the first message to each peer.
+    rng: Rng,
     pending: HashMap<u64, PendingRequest>,
     /// When each request was sent, in order. Requests with a reply stay until they are first.
     sent: VecDeque<(Instant, u64)>,
@@ -176,12 +181,14 @@ pub(crate) struct PageProtocol {
 
 impl PageProtocol {
     /// Joins the topic of the page. Members of `join_params` are added to the join's parameters.
+    /// `seed` is random.
     pub(crate) fn start(
         now: Instant,
         page: &str,
         have: Have,
         join_params: Value,
         direct: Option<DirectConnections>,
+        seed: u64,
     ) -> Self {
         let mut protocol = PageProtocol {
             topic: format!("page:{page}"),
@@ -193,6 +200,7 @@ impl PageProtocol {
             peers: BTreeMap::new(),
             banned: BTreeSet::new(),
             budget: AssemblyBudget { bytes: 0, bytes_max: ASSEMBLY_BYTES_MAX },
+            rng: Rng::from_seed(seed),
             pending: HashMap::new(),
             sent: VecDeque::new(),
             liveness: Liveness::new(now),
@@ -423,9 +431,12 @@ impl PageProtocol {
         let Some(peer_state) = self.peers.get_mut(&peer) else { return };
         peer_state.last_frame_at = now;
         let id = segment.message;
+        // It was read before, and its sender does not know that: a direct connection broke before its
+        // acknowledgement, or the server's reply was late.
+        if peer_state.relayed.read.contains(id) || peer_state.direct.read.contains(id) {
+            return;
+        }
         let output = match peer_state.relayed.assembler.accept(now, &mut self.budget, segment) {
-            // It arrived directly before, and its sender does not know that.
-            Assembled::Whole(_) if peer_state.direct.read.contains(id) => return,
             Assembled::Whole(bytes) => {
                 peer_state.relayed.read.insert(id);
                 peer_state.moved_bytes = peer_state.moved_bytes.saturating_add(bytes.len());
@@ -453,7 +464,8 @@ impl PageProtocol {
             let Some(silent) = silent.map(|(peer, _)| *peer) else { return };
             self.remove(now, silent);
         }
-        self.peers.insert(peer, Peer::new(now, is_node));
+        let first_message = self.rng.next_u64() as u32;
+        self.peers.insert(peer, Peer::new(now, is_node, first_message));
         self.outputs.push_back(Output::PeerConnected { peer, have });
     }
 

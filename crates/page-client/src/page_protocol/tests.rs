@@ -20,7 +20,7 @@ impl Fixture {
 
     fn start_with(direct: Option<DirectConnections>) -> Self {
         let now = Instant::ZERO;
-        let protocol = PageProtocol::start(now, PAGE, Have::None, json!({}), direct);
+        let protocol = PageProtocol::start(now, PAGE, Have::None, json!({}), direct, 7);
         let mut fixture = Fixture { protocol, now };
         let join = format!(r#"["1","1","page:{PAGE}","phx_join",{{"have":"none","kind":"node"}}]"#);
         assert_eq!(fixture.outputs(), [Output::Text(join)]);
@@ -143,7 +143,7 @@ fn messages_are_assembled_even_from_peers_that_were_not_introduced() {
     let carol = PeerId(0xc);
     fixture.relay(carol, &segment(0, 4, b"ab"));
     fixture.relay(carol, &segment(2, 4, b"cd"));
-    fixture.relay(carol, &segment(0, 0, b""));
+    fixture.relay(carol, &Segment { message: 4, ..segment(0, 0, b"") });
     let expected = [
         Output::PeerConnected { peer: carol, have: Have::None },
         Output::Receiving { peer: carol },
@@ -158,6 +158,41 @@ fn messages_are_assembled_even_from_peers_that_were_not_introduced() {
         [Output::PeerDisconnected { peer: carol }],
         "messages of a banned peer are ignored"
     );
+}
+
+#[test]
+fn a_message_that_is_relayed_twice_is_read_once() {
+    let mut fixture = Fixture::joined();
+    let parts = [segment(0, 4, b"ab"), segment(2, 4, b"cd")];
+    let whole = |message| Segment { message, ..segment(0, 2, b"hi") };
+    let mut messages = || {
+        parts.iter().for_each(|part| fixture.relay(ALICE, part));
+        fixture.relay(ALICE, &whole(4));
+        let outputs = fixture.outputs();
+        let is_message = |output: &&Output| matches!(output, Output::Message { .. });
+        (outputs.iter().filter(is_message).count(), outputs.len())
+    };
+    assert_eq!(messages(), (2, 3));
+    // The server's replies were late, so the sender has sent all of it again.
+    assert_eq!(messages(), (0, 0));
+    let alice = &fixture.protocol.peers[&ALICE];
+    assert_eq!((alice.moved_bytes, fixture.protocol.budget.bytes), (6, 0));
+    fixture.relay(ALICE, &whole(5));
+    assert_eq!(fixture.outputs().len(), 1, "the next message is read");
+}
+
+#[test]
+fn a_peer_that_was_lost_gets_messages_with_other_numbers() {
+    let mut fixture = Fixture::joined();
+    let mut first_number = || {
+        fixture.protocol.send(fixture.now, ALICE, "hi".into());
+        let number = fixture.protocol.peers[&ALICE].next_message;
+        fixture.event("peer_left", &json!({ "peer": ALICE.to_string() }));
+        fixture.event("peer_joined", &json!({ "peer": ALICE.to_string(), "have": "all" }));
+        number
+    };
+    let numbers = [first_number(), first_number()];
+    assert!(numbers[0].abs_diff(numbers[1]) > 2 * READ_MAX as u32, "{numbers:?}");
 }
 
 #[test]

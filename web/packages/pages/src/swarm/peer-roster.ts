@@ -23,7 +23,10 @@ export interface Member {
   /** Assemblers of messages from the relay and from the direct connection. A message arrives whole on one of them. */
   readonly relayed: MessageAssembler
   readonly direct: MessageAssembler
-  /** Messages read on each path. A message may arrive again on the other path when a path breaks. */
+  /**
+   * Messages read on each path. A message may arrive again: on the other path when a path breaks, or relayed twice when the server's
+   * reply was late.
+   */
   readonly readOverRelay: RecentSet<number>
   readonly readOverDirect: RecentSet<number>
   readonly inbox: PeerInbox

@@ -195,6 +195,9 @@ export class PeerSet {
     if (relayed === null || member === null) return
     this.#noteHeard(member)
     const { from: peer, segment } = relayed
+    // It was read before, and its sender does not know that: a direct connection broke before its acknowledgement, or the server's
+    // reply was late.
+    if (member.readOverRelay.has(segment.message) || member.readOverDirect.has(segment.message)) return
     const assembled = member.relayed.add(this.#deps.clock.now(), segment)
     switch (assembled.kind) {
       case 'partial':
@@ -206,8 +209,6 @@ export class PeerSet {
       case 'forgotten':
         return
       case 'complete':
-        // It arrived directly before, and its sender does not know that.
-        if (member.readOverDirect.has(segment.message)) return
         if (this.#read(member, segment.message, assembled.message)) member.readOverRelay.add(segment.message)
         return
     }
