@@ -200,7 +200,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     pub fn handle_writable(&mut self, now: Instant, peer: P, room_bytes: usize) {
         let Some(send_buffer) = self.send_buffers.get_mut(&peer) else { return };
         let was_full = send_buffer.room == 0;
-        let left = send_buffer.set_room(room_bytes);
+        let left = send_buffer.set_room(now, room_bytes);
         if left > 0 {
             self.uplink.handle_left(now, left);
         }
@@ -208,6 +208,18 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             self.requester.update_peer(peer);
         }
         self.begin_input(now);
+    }
+
+    /// The peer has read this many messages with blocks, of those that were sent to it since it
+    /// connected. Earlier ones that it has not read are lost.
+    ///
+    /// Until then, a repeated request for a block is ignored that has left the send buffer: the
+    /// request has crossed the block. A driver whose peers acknowledge messages calls this with 0
+    /// when the peer connects, and then before the messages that the peer sends afterwards.
+    pub fn handle_acknowledged(&mut self, now: Instant, peer: P, messages: u64) {
+        if let Some(send_buffer) = self.send_buffers.get_mut(&peer) {
+            send_buffer.acknowledge(now, messages);
+        }
     }
 
     pub fn start_session(&mut self, now: Instant) -> SessionId {
@@ -460,7 +472,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         let blocks = message.payloads().count() as u64;
         let bytes = message.payloads().map(|block| block.len() as u64).sum::<u64>();
         if blocks > 0 {
-            send_buffer.push(len, message.payloads().map(|block| block.cid().clone()));
+            send_buffer.push(self.now, len, message.payloads().map(|block| block.cid().clone()));
             self.uplink.handle_sent(self.now, len);
         }
         send_buffer.blocks_out += blocks;

@@ -168,7 +168,7 @@ impl<P: Copy + Ord> Requester<P> {
     pub fn abandon_request(&mut self, at: u32, peer: P) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         let Some(request) = state.remove_request(at) else { return };
-        if request.is_sent {
+        if request.may_be_answered() {
             state.queue.sent_want_haves.insert(at);
             state.counts.late.add(&self.wants.get(at).cid);
         }
@@ -492,7 +492,7 @@ impl<P: Copy + Ord> Requester<P> {
         let cid = &self.wants.get(at).cid;
         let Some(state) = self.peers.get_mut(&peer) else { return false };
         let Some(request) = state.remove_request(at) else { return false };
-        if request.is_sent {
+        if request.may_be_answered() {
             state.queue.cancels.push(cid.clone());
             state.queue.just_cancelled.insert(at);
             state.counts.late.add(cid);
@@ -535,7 +535,18 @@ impl<P: Copy + Ord> Requester<P> {
     /// want ignores the second one.
     pub(crate) fn retry(&mut self, at: u32, peer: P) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
-        if state.retry(at) {
+        if state.repeat(at) {
+            state.silence.was_retried = true;
+            self.peers_to_update.insert(peer);
+        }
+    }
+
+    /// Sends a request again, because its block has become urgent: the peer changes the priority.
+    pub(crate) fn raise(&mut self, at: u32, peer: P) {
+        let Some(state) = self.peers.get_mut(&peer) else { return };
+        let is_raisable =
+            |request: &BlockRequest| !request.is_urgent && request.cancel_sent_at.is_none();
+        if state.requests.get(at).is_some_and(is_raisable) && state.repeat(at) {
             self.peers_to_update.insert(peer);
         }
     }
@@ -550,7 +561,8 @@ impl<P: Copy + Ord> Requester<P> {
     }
 
     /// Removes a want, because the block arrived `from` a peer or no session wants it any more.
-    /// Every other peer that has the want gets a cancel.
+    /// Every other peer that has the want gets a cancel. The peer itself gets one if it was sent the
+    /// want twice: it may have the second one still, and would send the block again.
     fn forget_want(&mut self, at: u32, from: Option<P>) -> Vec<SessionId> {
         let wanted = self.wants.remove(at);
         self.reassignments.remove(&at);
@@ -567,11 +579,15 @@ impl<P: Copy + Ord> Requester<P> {
                 }
                 self.ready_for_requests.insert(*peer, state.is_unproven());
             }
-            if from == Some(*peer) {
-                continue;
-            }
-            let was_requested = request.is_some_and(|request| request.is_sent);
-            if had_want_have || was_requested {
+            let is_late = || state.counts.late.has(&wanted.cid);
+            let was_requested = match &request {
+                Some(request) if from == Some(*peer) => {
+                    request.is_sent && (request.is_repeated || is_late())
+                }
+                Some(request) => request.may_be_answered(),
+                None => false,
+            };
+            if was_requested || (had_want_have && from != Some(*peer)) {
                 state.queue.cancels.push(wanted.cid.clone());
                 if was_requested {
                     state.counts.late.add(&wanted.cid);

@@ -39,6 +39,8 @@ pub enum TransportCommand {
         peer: ExternalPeer,
         /// The encoded message, without a length prefix.
         message: Bytes,
+        /// Whether it counts in [`ExternalTransport::acknowledged`].
+        has_blocks: bool,
     },
     /// Accept no more messages from this peer. The host has already disconnected it.
     Ban { peer: ExternalPeer },
@@ -73,6 +75,10 @@ pub(crate) enum TransportEvent {
     Sent {
         peer: ExternalPeer,
         bytes: usize,
+    },
+    Acknowledged {
+        peer: ExternalPeer,
+        messages: u64,
     },
 }
 
@@ -149,6 +155,13 @@ impl ExternalTransport {
     /// Reports that a message of `bytes` was sent to a peer, so that its queue has room again.
     pub async fn sent(&self, peer: ExternalPeer, bytes: usize) -> Result<(), Stopped> {
         self.report(TransportEvent::Sent { peer, bytes }).await
+    }
+
+    /// Reports how many messages with blocks a peer has read since it was added, before the message
+    /// that it sent afterwards. A message whose path has no acknowledgements counts as read when it
+    /// was sent, and so does one that was lost.
+    pub async fn acknowledged(&self, peer: ExternalPeer, messages: u64) -> Result<(), Stopped> {
+        self.report(TransportEvent::Acknowledged { peer, messages }).await
     }
 
     pub async fn next(&mut self) -> TransportCommand {

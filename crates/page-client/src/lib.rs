@@ -56,6 +56,7 @@ mod page_protocol;
 mod recent_set;
 mod segment;
 mod server_url;
+mod unread_blocks;
 
 pub use direct::{DirectLimit, DirectOptions, WebTransportListener};
 pub use heads::{HeadMessage, LiveHeads, ReceivedHead};

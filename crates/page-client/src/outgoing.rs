@@ -115,6 +115,11 @@ impl Outgoing {
         self.messages.push(Sending { serial, message, ranges: [(0, left)].into(), left });
     }
 
+    /// Whether a message waits until the server has relayed it.
+    pub(crate) fn has(&self, message: u32) -> bool {
+        self.messages.iter().any(|sending| sending.message.id == message)
+    }
+
     /// Holds back long messages that have not begun, until then or [`Outgoing::release`].
     pub(crate) fn hold(&mut self, until: Instant) {
         self.held_until = Some(until);

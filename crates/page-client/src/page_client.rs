@@ -312,9 +312,12 @@ impl Driver {
 
     fn handle_command(&mut self, protocol: &mut PageProtocol, command: TransportCommand) {
         match command {
-            TransportCommand::Send { peer, message } => {
+            TransportCommand::Send { peer, message, has_blocks } => {
                 if let Some(peer) = self.peers.get(&peer) {
-                    protocol.send(self.now(), *peer, message);
+                    match has_blocks {
+                        true => protocol.send_blocks(self.now(), *peer, message),
+                        false => protocol.send(self.now(), *peer, message),
+                    }
                 }
             }
             TransportCommand::Ban { peer } => {
@@ -360,6 +363,9 @@ impl Driver {
                 Output::Receiving { peer } => self.note_receiving(peer).await?,
                 Output::Malformed { peer } => self.note_malformed(peer).await?,
                 Output::Sent { peer, bytes } => self.note_sent(peer, bytes).await?,
+                Output::Acknowledged { peer, messages } => {
+                    self.note_acknowledged(peer, messages).await?;
+                }
                 Output::Counts(counts) => {
                     self.status.send_modify(|status| status.counts = counts);
                 }
@@ -428,6 +434,15 @@ impl Driver {
     async fn note_sent(&self, peer: PeerId, bytes: usize) -> Result<(), watchfire_p2p::Stopped> {
         let Some(external) = self.external_peers.get(&peer) else { return Ok(()) };
         self.transport.sent(*external, bytes).await
+    }
+
+    async fn note_acknowledged(
+        &self,
+        peer: PeerId,
+        messages: u64,
+    ) -> Result<(), watchfire_p2p::Stopped> {
+        let Some(external) = self.external_peers.get(&peer) else { return Ok(()) };
+        self.transport.acknowledged(*external, messages).await
     }
 
     async fn receive(&self, peer: PeerId, message: &Bytes) -> Result<(), watchfire_p2p::Stopped> {

@@ -17,6 +17,7 @@ use crate::messages::{self, Counts, Have, PeerInfo, StunServer};
 use crate::outgoing::{Outgoing, SentSegment};
 use crate::recent_set::RecentSet;
 use crate::segment::{SHORT_BYTES_MAX, Segment, UnsentMessage};
+use crate::unread_blocks::UnreadBlocks;
 
 use self::liveness::Liveness;
 
@@ -70,10 +71,16 @@ pub(crate) enum Output {
     Malformed {
         peer: PeerId,
     },
-    /// The server relayed a complete message of `bytes` to a peer.
+    /// The server relayed a complete message of `bytes` to a peer, or a direct connection has it.
     Sent {
         peer: PeerId,
         bytes: usize,
+    },
+    /// A peer has read this many messages of [`PageProtocol::send_blocks`]. Messages that the peer
+    /// sent afterwards follow.
+    Acknowledged {
+        peer: PeerId,
+        messages: u64,
     },
     Counts(Counts),
     /// Look up the addresses of the STUN server, for [`PageProtocol::set_stun_servers`].
@@ -130,6 +137,7 @@ struct Peer {
     relayed: Received,
     direct: Received,
     outgoing: Outgoing,
+    unread_blocks: UnreadBlocks,
     /// The number of the next message, on either path.
     next_message: u32,
     is_node: bool,
@@ -146,6 +154,7 @@ impl Peer {
             relayed: Received::new(),
             direct: Received::new(),
             outgoing: Outgoing::new(FRAME_BYTES_MAX),
+            unread_blocks: UnreadBlocks::default(),
             next_message: first_message,
             is_node,
             moved_bytes: 0,
@@ -240,6 +249,27 @@ impl PageProtocol {
                 self.send_segments(now, peer);
             }
         }
+    }
+
+    /// Sends a message with blocks. [`Output::Acknowledged`] tells when the peer has read it.
+    pub(crate) fn send_blocks(&mut self, now: Instant, peer: PeerId, message: Bytes) {
+        if let Some(peer_state) = self.peers.get_mut(&peer) {
+            peer_state.unread_blocks.note_sent(peer_state.next_message);
+        }
+        self.send(now, peer, message);
+    }
+
+    /// Reports which messages a peer has read, before a message that it has sent.
+    fn report_acknowledged(&mut self, peer: PeerId) {
+        let Some(peer_state) = self.peers.get_mut(&peer) else { return };
+        let (outgoing, direct) = (&peer_state.outgoing, &self.direct);
+        let is_unread = |message| {
+            let is_direct = |direct: &DirectConnections| direct.has_unread(peer, message);
+            outgoing.has(message) || direct.as_ref().is_some_and(is_direct)
+        };
+        let acknowledged = peer_state.unread_blocks.update(is_unread);
+        let acknowledged = acknowledged.map(|messages| Output::Acknowledged { peer, messages });
+        self.outputs.extend(acknowledged);
     }
 
     /// Ignores a peer from now on.
@@ -446,6 +476,9 @@ impl PageProtocol {
             Assembled::Malformed => Output::Malformed { peer },
             Assembled::Dropped => return,
         };
+        if matches!(output, Output::Message { .. }) {
+            self.report_acknowledged(peer);
+        }
         self.outputs.push_back(output);
     }
 

@@ -44,6 +44,7 @@ test('a browser dials a terminal over WebTransport, and gets the content of its 
   assert.deepEqual([session.isOpen, others], [true, []])
   assert(session.received > 4 * MIB, `only ${session.received} bytes came over WebTransport`)
   assert(bytes < 4 * MIB, `${bytes} bytes were relayed`)
+  assert(session.received + bytes < 8.5 * MIB, `${session.received} bytes over WebTransport and ${bytes} by relay: blocks came twice`)
   assert(!(await areConnected(visitor)), 'there is a WebRTC connection as well')
   await openPanel(visitor)
   await panelOf(visitor).getByText('direct', { exact: true }).waitFor()

@@ -64,7 +64,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     pub(super) fn handle_wants(&mut self, peer: P, full: bool, mut wants: Vec<WantEntry>) {
         if let Some(send_buffer) = self.send_buffers.get(&peer) {
             let is_request = |want: &WantEntry| !want.cancel && want.kind == WantKind::Block;
-            wants.retain(|want| !(is_request(want) && send_buffer.has_block(&want.cid)));
+            let now = self.now;
+            wants.retain(|want| !(is_request(want) && send_buffer.has_block(now, &want.cid)));
             // Bitswap has no answer to a cancel.
             if send_buffer.protocol != Protocol::Leaves {
                 let cancels = wants.iter_mut().filter(|want| want.cancel);

@@ -3,19 +3,15 @@
 use watchfire_types::Instant;
 
 use super::request_budget::RequestBudget;
-use super::send_estimate::is_far_from_turn;
+use super::send_estimate::{Turn, is_far_from_turn, turn_of};
 use crate::requester::{PeerState, Requester};
 
-/// Reopens urgent wants that are far from their turn, so that they are requested from the peer that
-/// sends them soonest, and makes room for them.
+/// Gets urgent blocks sooner that are requested already, and makes room for the others.
 pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant) {
     let urgent: Vec<u32> = requester.wants.urgent().collect();
     for at in urgent {
-        if let [server] = requester.wants.get(at).requested_from[..]
-            && let Some(state) = requester.peers.get(&server)
-            && state.requests.get(at).is_some_and(|request| is_far_from_turn(state, request, now))
-        {
-            requester.cancel_request(at, server);
+        if let [server] = requester.wants.get(at).requested_from[..] {
+            hasten(requester, now, at, server);
         }
         if requester.wants.get(at).requested_from.is_empty() {
             make_room(requester, now, at);
@@ -23,21 +19,61 @@ pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Insta
     }
 }
 
+/// Gets an urgent block sooner that is requested from `server`.
+///
+/// If another peer may send it, a want that is far from its turn is reopened, and requested from the
+/// peer that sends it soonest. Otherwise the server keeps the request and changes its priority: a
+/// cancel and a second request would bring a block twice that is on its way. An overdue block may
+/// be on its way too, so the request moves only to a peer with room for it.
+fn hasten<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant, at: u32, server: P) {
+    let Some(state) = requester.peers.get(&server) else { return };
+    let Some(request) = state.requests.get(at) else { return };
+    let turn = turn_of(state, request, now);
+    let others = requester.peers.iter().filter(|(peer, _)| **peer != server);
+    let others = others.filter(|(_, state)| can_send(state, at));
+    match turn {
+        Turn::Near => {}
+        Turn::Unsent | Turn::Ahead => {
+            if others.count() > 0 {
+                requester.cancel_request(at, server);
+            } else {
+                requester.raise(at, server);
+            }
+        }
+        Turn::Overdue => {
+            let budget = RequestBudget::of(requester);
+            let free = others.filter(|(_, state)| has_room(requester, &budget, state));
+            let soonest = free.min_by_key(|(peer, state)| (state.time_for(request.bytes), **peer));
+            if let Some((&peer, _)) = soonest {
+                requester.cancel_request(at, server);
+                requester.request(now, at, peer);
+            }
+        }
+    }
+}
+
+fn has_room<P: Copy + Ord>(
+    requester: &Requester<P>,
+    budget: &RequestBudget,
+    state: &PeerState,
+) -> bool {
+    state.has_room(&requester.limits) && !budget.is_spent(requester, state)
+}
+
+fn can_send(state: &PeerState, at: u32) -> bool {
+    !state.silence.is_unresponsive() && state.blocks.may_have(at)
+}
+
 /// Cancels less urgent requests that wait for their turn, the newest first, until a peer has room
 /// for an urgent block.
 fn make_room<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant, at: u32) {
-    let can_send =
-        |state: &PeerState| !state.silence.is_unresponsive() && state.blocks.may_have(at);
-    let holders = requester.peers.iter().filter(|(_, state)| can_send(state));
+    let holders = requester.peers.iter().filter(|(_, state)| can_send(state, at));
     let holders: Vec<P> = holders.map(|(peer, _)| *peer).collect();
-    let has_room = |requester: &Requester<P>, peer: &P| {
-        let has_room = |state: &PeerState| {
-            state.has_room(&requester.limits)
-                && !RequestBudget::of(requester).is_spent(requester, state)
-        };
-        requester.peers.get(peer).is_some_and(has_room)
+    let peer_has_room = |requester: &Requester<P>, peer: &P| {
+        let budget = RequestBudget::of(requester);
+        requester.peers.get(peer).is_some_and(|state| has_room(requester, &budget, state))
     };
-    if holders.iter().any(|peer| has_room(requester, peer)) {
+    if holders.iter().any(|peer| peer_has_room(requester, peer)) {
         return;
     }
     for peer in holders {
@@ -45,11 +81,14 @@ fn make_room<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant, at: u32)
             let waiting = state.requests.iter().filter(|(at, request)| {
                 requester.wants.urgent_place(*at).is_none() && is_far_from_turn(state, request, now)
             });
-            let newest =
-                waiting.max_by_key(|(_, request)| (request.requested_at, request.bytes_ahead));
+            // An overdue block may be on its way, and would come in vain.
+            let newest = waiting.max_by_key(|(_, request)| {
+                let is_overdue = turn_of(state, request, now) == Turn::Overdue;
+                (!is_overdue, request.requested_at, request.bytes_ahead)
+            });
             let Some((newest, _)) = newest else { break };
             requester.cancel_request(newest, peer);
-            if has_room(requester, &peer) {
+            if peer_has_room(requester, &peer) {
                 return;
             }
         }

@@ -7,8 +7,12 @@ use super::delivery_rate::DeliveryRate;
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRequest {
     pub requested_at: Instant,
-    /// Whether the want-block was sent.
+    /// Whether the want-block was sent, and need not be sent again.
     pub is_sent: bool,
+    /// Whether the want-block was sent with the priority of an urgent block.
+    pub is_urgent: bool,
+    /// Whether the want-block was sent before, so that two answers may arrive.
+    pub is_repeated: bool,
     /// The block's length, or the estimate if it is unknown.
     pub bytes: usize,
     /// Bytes that the peer had delivered when the block was requested.
@@ -22,6 +26,11 @@ pub(crate) struct BlockRequest {
 }
 
 impl BlockRequest {
+    /// Whether the peer may have the want-block, and may answer it.
+    pub(crate) const fn may_be_answered(&self) -> bool {
+        self.is_sent || self.is_repeated
+    }
+
     /// Bytes that the peer delivered since the request.
     pub(crate) const fn delivered_since(&self, delivery: &DeliveryRate) -> usize {
         (delivery.delivered - self.delivered_before) as usize
@@ -40,6 +49,8 @@ impl PeerRequests {
         let request = BlockRequest {
             requested_at: now,
             is_sent: false,
+            is_urgent: false,
+            is_repeated: false,
             bytes,
             delivered_before: delivery.delivered,
             bytes_ahead: self.bytes,

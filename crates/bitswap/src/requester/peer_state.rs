@@ -83,12 +83,11 @@ impl PeerState {
     }
 
     /// Sends a request again. Returns whether it had been sent.
-    pub(crate) fn retry(&mut self, at: u32) -> bool {
+    pub(crate) fn repeat(&mut self, at: u32) -> bool {
         let request = self.requests.get_mut(at).filter(|request| request.is_sent);
         let Some(request) = request else { return false };
-        request.is_sent = false;
+        (request.is_sent, request.is_repeated) = (false, true);
         self.queue.push_request(at);
-        self.silence.was_retried = true;
         // Both answers may come.
         self.counts.cancelled_want_haves += 1;
         true

@@ -71,10 +71,12 @@ impl<P: Copy + Ord> Requester<P> {
                 later.push(at);
                 continue;
             }
+            let urgent_place = self.wants.urgent_place(at);
             request.is_sent = true;
+            request.is_urgent = urgent_place.is_some();
             state.queue.sent_want_haves.remove(at);
             let send_dont_have = state.protocol.has_presences();
-            let priority = match self.wants.urgent_place(at) {
+            let priority = match urgent_place {
                 Some(place) => i32::MAX - i32::try_from(place).unwrap_or(0),
                 None => self.take_priority(),
             };

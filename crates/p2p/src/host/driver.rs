@@ -307,6 +307,7 @@ impl Driver {
                 let number = self.peer_numbers.next_number();
                 self.external_peers.connect(peer, number, protocol, filter, commands);
                 self.exchange.handle_connected(now, number, protocol);
+                self.exchange.handle_acknowledged(now, number, 0);
                 self.update_external_room(number);
             }
             TransportEvent::Disconnected { peer } => {
@@ -338,6 +339,11 @@ impl Driver {
                 if let Some(peer) = self.external_peers.number_of(peer) {
                     self.external_peers.handle_sent(peer, bytes);
                     self.update_external_room(peer);
+                }
+            }
+            TransportEvent::Acknowledged { peer, messages } => {
+                if let Some(peer) = self.external_peers.number_of(peer) {
+                    self.exchange.handle_acknowledged(now, peer, messages);
                 }
             }
         }

@@ -106,11 +106,12 @@ impl ExternalPeers {
                 return Sent { bytes: 0, filtered };
             }
         }
+        let has_blocks = message.payloads().next().is_some();
         let message = Bytes::from(watchfire_bitswap::message::encode(&message, peer.protocol));
         let bytes = message.len();
         peer.unsent_bytes += bytes;
         // A dropped transport is reported by `next_ended`.
-        let _ = peer.commands.send(TransportCommand::Send { peer: peer.id, message });
+        let _ = peer.commands.send(TransportCommand::Send { peer: peer.id, message, has_blocks });
         Sent { bytes, filtered }
     }
 

@@ -213,6 +213,11 @@ impl Call {
         self.path.push(message);
     }
 
+    /// Whether the peer may not have read a message.
+    pub(super) fn has_unread(&self, message: u32) -> bool {
+        self.path.has(message)
+    }
+
     pub(super) fn acknowledge(&mut self, message: u32) {
         self.path.acknowledge(message);
     }

@@ -193,6 +193,12 @@ impl DirectConnections {
         }
     }
 
+    /// Whether a message was sent to a peer that may not have read it.
+    pub(crate) fn has_unread(&self, peer: PeerId, message: u32) -> bool {
+        self.streams.get(&peer).is_some_and(|stream| stream.has_unread(message))
+            || self.calls.get(&peer).is_some_and(|call| call.has_unread(message))
+    }
+
     /// Tells a peer that its message was read.
     pub(crate) fn acknowledge(&mut self, now: Instant, peer: PeerId, message: u32) {
         if let Some(stream) = self.streams.get_mut(&peer).filter(|stream| stream.is_open()) {

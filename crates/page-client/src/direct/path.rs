@@ -112,6 +112,11 @@ impl Path {
         self.sending.len()
     }
 
+    /// Whether the other side may not have read a message.
+    pub(super) fn has(&self, message: u32) -> bool {
+        self.sending.iter().any(|sending| sending.message.id == message)
+    }
+
     /// Whether a message waits to be sent or to be read.
     pub(super) fn is_busy(&self) -> bool {
         !self.sending.is_empty()

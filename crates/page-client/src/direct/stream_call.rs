@@ -154,6 +154,11 @@ impl StreamCall {
         self.write_frames(outputs);
     }
 
+    /// Whether the browser may not have read a message.
+    pub(super) fn has_unread(&self, message: u32) -> bool {
+        self.path.has(message)
+    }
+
     pub(super) fn acknowledge(&mut self, message: u32, outputs: &mut VecDeque<Output>) {
         self.path.acknowledge(message);
         self.write_frames(outputs);

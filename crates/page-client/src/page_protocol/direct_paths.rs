@@ -139,6 +139,7 @@ impl PageProtocol {
                 if !is_read {
                     peer_state.direct.read.insert(id);
                     peer_state.moved_bytes = peer_state.moved_bytes.saturating_add(bytes.len());
+                    self.report_acknowledged(peer);
                     self.outputs.push_back(Output::Message { peer, bytes });
                 }
                 if let Some(direct) = &mut self.direct {

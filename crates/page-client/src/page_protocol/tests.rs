@@ -198,7 +198,7 @@ fn a_peer_that_was_lost_gets_messages_with_other_numbers() {
 #[test]
 fn a_message_is_reported_as_sent_when_the_server_relayed_all_segments() {
     let mut fixture = Fixture::joined();
-    fixture.protocol.send(fixture.now, ALICE, vec![5; 100_000].into());
+    fixture.protocol.send_blocks(fixture.now, ALICE, vec![5; 100_000].into());
     let frames = fixture.outputs();
     assert_eq!(frames.len(), 2);
     assert!(
@@ -213,6 +213,10 @@ fn a_message_is_reported_as_sent_when_the_server_relayed_all_segments() {
     assert_eq!(fixture.outputs().len(), 1, "the rejected segment is sent again");
     fixture.reply(4, "ok", &json!({}));
     assert_eq!(fixture.outputs(), [Output::Sent { peer: ALICE, bytes: 100_000 }]);
+    // The relay has no acknowledgements.
+    fixture.relay(ALICE, &segment(0, 2, b"hi"));
+    let message = Output::Message { peer: ALICE, bytes: "hi".into() };
+    assert_eq!(fixture.outputs(), [Output::Acknowledged { peer: ALICE, messages: 1 }, message]);
 }
 
 #[test]
@@ -261,6 +265,39 @@ fn a_stream_that_opens_during_a_call_carries_the_messages_that_wait() {
     assert_eq!(outputs.iter().filter(is_for_stream).count(), 9);
     let is_for_server = |output: &Output| matches!(output, Output::Binary(_));
     assert!(!outputs.iter().any(is_for_server), "nothing is relayed");
+}
+
+#[test]
+fn messages_with_blocks_are_acknowledged_before_what_the_browser_sends_afterwards() {
+    let mut fixture = Fixture::joined_with_streams();
+    let now = fixture.now;
+    fixture.protocol.send_blocks(now, ALICE, vec![5; 140_000].into());
+    fixture.protocol.handle_stream_event(now, SECRET, StreamEvent::Opened);
+    fixture.protocol.send_blocks(now, ALICE, vec![5; 20_000].into());
+    let next = fixture.protocol.peers[&ALICE].next_message;
+    let mut events = |frame: &[u8]| {
+        let event = StreamEvent::Frame(Bytes::copy_from_slice(frame));
+        fixture.protocol.handle_stream_event(now, SECRET, event);
+        let mut outputs = fixture.outputs();
+        outputs.retain(|output| {
+            matches!(output, Output::Acknowledged { .. } | Output::Message { .. })
+        });
+        outputs
+    };
+    let read = |message: u32| [&[1][..], &message.to_be_bytes()].concat();
+    let hi = |message| {
+        let mut frame = vec![0];
+        Segment { message, ..segment(0, 2, b"hi") }.encode_body(&mut frame);
+        frame
+    };
+    let message = Output::Message { peer: ALICE, bytes: "hi".into() };
+    let acknowledged = |messages| Output::Acknowledged { peer: ALICE, messages };
+    assert_eq!(events(&hi(1)), [message.clone()], "it has crossed both");
+    assert_eq!(events(&read(next.wrapping_sub(2))), []);
+    assert_eq!(events(&hi(2)), [acknowledged(1), message.clone()]);
+    assert_eq!(events(&read(next.wrapping_sub(1))), []);
+    assert_eq!(events(&hi(3)), [acknowledged(2), message.clone()]);
+    assert_eq!(events(&hi(4)), [message]);
 }
 
 #[test]

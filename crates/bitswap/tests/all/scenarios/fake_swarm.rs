@@ -14,6 +14,9 @@ pub const SECOND: u64 = 1000 * MILLI;
 
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
+/// A want above this priority is urgent.
+const URGENT_ABOVE: i32 = i32::MAX - 64;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FakeBehaviour {
     Honest,
@@ -277,7 +280,13 @@ impl FakeSwarm {
                 continue;
             }
             if has_block && want.kind == WantKind::Block {
-                peer.wanted.push_back(block);
+                let is_queued = peer.wanted.contains(&block);
+                if !is_queued {
+                    peer.wanted.push_back(block);
+                } else if want.priority > URGENT_ABOVE {
+                    peer.wanted.retain(|other| *other != block);
+                    peer.wanted.push_front(block);
+                }
             } else if has_block || want.send_dont_have {
                 presences.push(Presence { cid, has_block });
             }

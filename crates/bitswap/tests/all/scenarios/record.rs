@@ -49,6 +49,7 @@ pub enum Input {
     Disconnected(u64),
     Received(u64, Message<FakeBlock>),
     Writable(u64, usize),
+    Acknowledged(u64, u64),
     Stored(u8, usize),
     LookupResult(u8, Option<usize>),
     Read(u64, u8, Option<FakeBlock>),
@@ -90,6 +91,9 @@ impl Record {
             Input::Disconnected(peer) => exchange.handle_disconnected(now, peer),
             Input::Received(peer, message) => exchange.handle_message(now, peer, message),
             Input::Writable(peer, room) => exchange.handle_writable(now, peer, room),
+            Input::Acknowledged(peer, messages) => {
+                exchange.handle_acknowledged(now, peer, messages)
+            }
             Input::Stored(block, len) => exchange.handle_stored(now, &cid(block), len),
             Input::LookupResult(block, len) => exchange.handle_lookup(now, &cid(block), len),
             Input::Read(peer, block, read) => exchange.handle_read(now, peer, &cid(block), read),
@@ -134,6 +138,9 @@ fn input_as_data(input: &Input) -> Value {
             json!({ "kind": "message", "peer": peer, "message": message_as_data(message) })
         }
         Input::Writable(peer, room) => json!({ "kind": "writable", "peer": peer, "room": room }),
+        Input::Acknowledged(peer, messages) => {
+            json!({ "kind": "acknowledged", "peer": peer, "messages": messages })
+        }
         Input::Stored(block, len) => json!({ "kind": "stored", "block": block, "bytes": len }),
         Input::LookupResult(block, len) => {
             json!({ "kind": "lookup-result", "block": block, "bytes": len })

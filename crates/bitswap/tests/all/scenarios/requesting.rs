@@ -17,6 +17,13 @@ impl FakeSwarm {
         self.received.iter().filter(|(_, _, from)| *from == peer).count()
     }
 
+    /// The blocks that were cancelled at a peer, from this message on.
+    fn cancelled_at(&self, peer: u64, from: usize) -> Vec<u8> {
+        let to_it = self.sent[from..].iter().filter(|(to, _)| *to == peer);
+        let cancels = to_it.flat_map(|(_, message)| &message.wants).filter(|want| want.cancel);
+        cancels.map(|want| number(&want.cid)).collect()
+    }
+
     fn blocks_requested_from(&self, peer: u64) -> Vec<u8> {
         let to_it = self.sent.iter().filter(|(to, _)| *to == peer);
         let wants = to_it.flat_map(|(_, message)| &message.wants);
@@ -355,6 +362,86 @@ fn urgent_blocks_take_the_place_of_waiting_requests() {
     check(
         "urgent-preempts",
         "When no more can be requested, waiting requests are cancelled for urgent blocks.",
+        &swarm.record,
+    );
+}
+
+#[test]
+fn urgent_blocks_on_their_way_from_their_only_holder_come_once() {
+    let mut swarm = FakeSwarm::new(1024 * KIB);
+    swarm.connect_at(1, FakeBehaviour::Honest, 0..16, 20_000, 5 * MILLI);
+    swarm.want(0..16);
+    swarm.run_until(20 * SECOND, |swarm| swarm.received.len() == 4);
+    // This node is busy: what has left the peer is read late, and all requests are overdue.
+    swarm.peers.get_mut(&1).expect("it is connected").delay = 600 * MILLI;
+    while swarm.received.len() < 16 && swarm.now < 30 * SECOND {
+        let missing = (0..16).filter(|block| !swarm.store.contains_key(block));
+        let urgent = missing.take(4).collect();
+        swarm.handle_input(Input::Urgent(urgent));
+        swarm.run(150 * MILLI);
+    }
+    swarm.run(5 * SECOND);
+    assert_eq!(swarm.received.len(), 16);
+    assert_eq!(swarm.record.exchange.totals().duplicate_blocks, 0);
+    check(
+        "urgent-at-the-only-holder",
+        "An urgent block that should have arrived is not requested again from the only peer that has it.",
+        &swarm.record,
+    );
+}
+
+#[test]
+fn the_only_holder_of_an_urgent_block_sends_it_sooner() {
+    let mut swarm = FakeSwarm::new(256 * KIB);
+    swarm.connect_at(1, FakeBehaviour::Honest, 0..40, 1000, 10 * MILLI);
+    swarm.want(0..40);
+    swarm.run_until(20 * SECOND, |swarm| swarm.received.len() == 12);
+    let requested = swarm.blocks_requested_from(1);
+    let last = *requested.last().expect("a request waits");
+    let before = swarm.sent.len();
+    swarm.handle_input(Input::Urgent(vec![last]));
+    // A second call with the same block changes nothing.
+    swarm.handle_input(Input::Urgent(vec![last]));
+    let wants = |(_, message): &(u64, Message<FakeBlock>)| message.wants.clone();
+    let wants: Vec<_> = swarm.sent[before..].iter().flat_map(wants).collect();
+    let sent = wants.iter().map(|want| (number(&want.cid), want.priority, want.cancel));
+    assert_eq!(sent.collect::<Vec<_>>(), [(last, i32::MAX, false)]);
+    let received = swarm.received.len();
+    swarm.run(20 * SECOND);
+    let at = swarm.received.iter().position(|(_, block, _)| *block == last);
+    assert!(at <= Some(received + 1), "{at:?}, {received} before");
+    assert_eq!(swarm.record.exchange.totals().duplicate_blocks, 0);
+    check(
+        "urgent-raises-priority",
+        "A request that waits at the only peer that has its block gets the priority of an urgent one.",
+        &swarm.record,
+    );
+}
+
+#[test]
+fn a_peer_that_was_asked_twice_gets_a_cancel_when_its_block_comes() {
+    let mut swarm = FakeSwarm::new(256 * KIB);
+    swarm.connect(1, FakeBehaviour::Silent, []);
+    swarm.want(0..2);
+    let presences = vec![presence(0, true), presence(1, true)];
+    swarm.send_from(1, Message { presences, ..Message::default() });
+    swarm.run(11 * SECOND);
+    let first = swarm.blocks_requested_from(1);
+    assert!(first.len() >= 2 && first.iter().all(|block| *block == first[0]), "{first:?}");
+    let from = swarm.sent.len();
+    let blocks = vec![FakeBlock::new(first[0], swarm.block_bytes)];
+    swarm.send_from(1, Message { blocks, ..Message::default() });
+    assert_eq!(swarm.cancelled_at(1, from), [first[0]]);
+    // A peer that was asked once gets none.
+    let second = 1 - first[0];
+    assert_eq!(swarm.blocks_requested_from(1).last(), Some(&second));
+    let from = swarm.sent.len();
+    let blocks = vec![FakeBlock::new(second, swarm.block_bytes)];
+    swarm.send_from(1, Message { blocks, ..Message::default() });
+    assert!(swarm.cancelled_at(1, from).is_empty());
+    check(
+        "cancel-after-a-repeated-request",
+        "A peer whose request was repeated gets a cancel when the block comes, because it may still have the second request.",
         &swarm.record,
     );
 }

@@ -268,6 +268,38 @@ fn wants_can_be_cancelled_and_changed_and_replaced() {
 }
 
 #[test]
+fn a_block_is_not_sent_again_before_the_peer_has_read_it() {
+    let mut swarm = FakeSwarm::new(1024 * KIB);
+    swarm.store_blocks(0..2);
+    swarm.connect(1, FakeBehaviour::Silent, []);
+    swarm.handle_input(Input::Acknowledged(1, 0));
+    swarm.peer_wants(1, WantKind::Block, 0..2);
+    swarm.run(SECOND);
+    let first = swarm.blocks_to(1);
+    assert_eq!(first.len(), 2, "both have left the send buffer");
+    // These requests cross the blocks.
+    swarm.send_from(1, Message { wants: vec![cancel(0)], ..Message::default() });
+    swarm.peer_wants(1, WantKind::Block, 0..2);
+    swarm.run(SECOND);
+    assert_eq!(swarm.blocks_to(1), first);
+    // The peer has read the first block, and has lost it since.
+    swarm.handle_input(Input::Acknowledged(1, 1));
+    swarm.peer_wants(1, WantKind::Block, 0..2);
+    swarm.run(SECOND);
+    assert_eq!(swarm.blocks_to(1), [&first[..], &first[..1]].concat());
+    // The peer reads nothing for long, so the second one may be lost.
+    swarm.run(10 * SECOND);
+    swarm.peer_wants(1, WantKind::Block, first[1]..first[1] + 1);
+    swarm.run(SECOND);
+    assert_eq!(swarm.blocks_to(1), [&first[..], &first[..]].concat());
+    check(
+        "repeated-want-on-its-way",
+        "A repeated request for a block is ignored until the peer has read the block, or nothing moves for ten seconds.",
+        &swarm.record,
+    );
+}
+
+#[test]
 fn want_haves_are_answered() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.store_blocks(0..2);

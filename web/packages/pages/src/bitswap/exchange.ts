@@ -53,6 +53,10 @@ export class Exchange {
   handle(now: Nanos, input: Input): void {
     // The most frequent input. It usually has no effect.
     if (input.kind === 'partial-message' && !this.#requester.noteReceived(now, input.peer, 'part')) return
+    if (input.kind === 'acknowledged') {
+      this.#sendBuffers.get(input.peer)?.acknowledge(now, input.messages)
+      return
+    }
     this.#now = now
     this.#isSettled = false
     switch (input.kind) {
@@ -194,7 +198,7 @@ export class Exchange {
     const buffer = this.#sendBuffers.get(peer)
     if (buffer === undefined) return
     const hadNone = buffer.room === 0
-    const left = buffer.setRoom(roomBytes)
+    const left = buffer.setRoom(now, roomBytes)
     if (left > 0) this.#uplink.handleLeft(now, left)
     if (hadNone) this.#requester.peersToUpdate.add(peer)
   }
@@ -202,7 +206,7 @@ export class Exchange {
   /** A peer sent wants. */
   #handleWants(peer: PeerId, { full, wants }: Message): void {
     const buffer = this.#sendBuffers.get(peer)
-    const isOnItsWay = ({ cid, cancel, kind }: WantEntry) => !cancel && kind === 'block' && buffer?.hasBlock(cid) === true
+    const isOnItsWay = ({ cid, cancel, kind }: WantEntry) => !cancel && kind === 'block' && buffer?.hasBlock(this.#now, cid) === true
     const lookups = this.#ledger.handleWants(
       peer,
       full,
@@ -290,6 +294,7 @@ export class Exchange {
     buffer.room = Math.max(0, buffer.room - bytes)
     if (blocks.length > 0) {
       buffer.push(
+        this.#now,
         bytes,
         blocks.map(({ cid }: { cid: Cid }) => cid),
       )

@@ -24,6 +24,13 @@ export type Input =
   | { readonly kind: 'path'; readonly peer: PeerId; readonly isDirect: boolean }
   /** The send buffer of a peer has this much room now. */
   | { readonly kind: 'writable'; readonly peer: PeerId; readonly roomBytes: number }
+  /**
+   * The peer has read this many messages with blocks, of those that were sent to it since it connected. Earlier ones that it has not
+   * read are lost. Until then, a repeated request for a block is ignored that has left the send buffer: the request has crossed the
+   * block. A driver whose peers acknowledge messages passes 0 when the peer connects, and then the number before each message that
+   * the peer sends.
+   */
+  | { readonly kind: 'acknowledged'; readonly peer: PeerId; readonly messages: number }
   /** A block is in the store: received, or added by the page. */
   | { readonly kind: 'stored'; readonly cid: Cid; readonly length: number }
   /** The answer to `lookup`. `length` is `null` if the block is not in the store. */

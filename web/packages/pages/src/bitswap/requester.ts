@@ -8,7 +8,7 @@ import { earliest, since, type Nanos } from './time.ts'
 import type { Totals } from './totals.ts'
 import { ones } from './bit-set.ts'
 import { RecentCids } from './requester/recent-cids.ts'
-import type { BlockRequest } from './requester/peer-requests.ts'
+import { mayBeAnswered, type BlockRequest } from './requester/peer-requests.ts'
 import { Progress } from './requester/progress.ts'
 import { ProviderSearch } from './requester/provider-search.ts'
 import { WantWriter } from './requester/want-writer.ts'
@@ -273,7 +273,7 @@ export class Requester {
     const state = this.peers.get(peer)
     const request = state?.removeRequest(at) ?? null
     if (state === undefined || request === null) return false
-    if (request.isSent) {
+    if (mayBeAnswered(request)) {
       const { cid } = this.wants.get(at)
       state.queue.cancels.push(cid)
       state.queue.justCancelled.insert(at)
@@ -291,7 +291,16 @@ export class Requester {
    * want treats it as the same.
    */
   retry(at: number, peer: PeerId): void {
-    if (this.peers.get(peer)?.retry(at) === true) this.peersToUpdate.add(peer)
+    const state = this.peers.get(peer)
+    if (state?.repeat(at) !== true) return
+    state.silence.wasRetried = true
+    this.peersToUpdate.add(peer)
+  }
+
+  /** Requests a block again from the same peer, because it has become urgent: the peer changes the priority. */
+  raise(at: number, peer: PeerId): void {
+    const state = this.peers.get(peer)
+    if (state?.requests.get(at)?.isUrgent === false && state.repeat(at)) this.peersToUpdate.add(peer)
   }
 
   /** The only peer a block is requested from, and that request. `null` if there are none or several. */
@@ -344,8 +353,9 @@ export class Requester {
   }
 
   /**
-   * Removes a want, because the block arrived from a peer or is no longer wanted (`from` is `null`). Peers that know of
-   * the want get a cancel.
+   * Removes a want, because the block arrived from a peer or is no longer wanted (`from` is `null`). Other peers that know of
+   * the want get a cancel. The peer itself gets one if it was sent the want twice: it may have the second one still, and would send
+   * the block again.
    */
   #forgetWant(at: number, from: PeerId | null): void {
     const { cid } = this.wants.remove(at)
@@ -359,9 +369,9 @@ export class Requester {
         this.#releaseRequest(request)
         this.noteReadyForRequests(peer)
       }
-      if (from === peer) continue
-      const wasSent = request?.isSent === true
-      if (!hadWantHave && !wasSent) continue
+      const isSource = from === peer
+      const wasSent = request !== null && (isSource ? wasSentTwice(state, request, cid) : mayBeAnswered(request))
+      if (!wasSent && (!hadWantHave || isSource)) continue
       state.queue.cancels.push(cid)
       if (wasSent) state.counts.late.add(cid)
       else state.counts.cancelledWantHaves++
@@ -377,4 +387,9 @@ export class Requester {
     if (request.isCounted) this.requestedBytes -= request.bytes
     else this.unprovenRequests--
   }
+}
+
+/** Whether a peer was sent the want of a request twice: it was repeated, or an earlier request was cancelled. */
+function wasSentTwice({ counts }: PeerState, { isSent, isRepeated }: BlockRequest, cid: Cid): boolean {
+  return isSent && (isRepeated || counts.late.has(cid))
 }

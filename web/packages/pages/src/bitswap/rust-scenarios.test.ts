@@ -29,6 +29,7 @@ type RecordedInput =
   | { kind: 'connected' | 'disconnected' | 'partial-message'; peer: number }
   | { kind: 'message'; peer: number; message: RecordedMessage }
   | { kind: 'writable'; peer: number; room: number }
+  | { kind: 'acknowledged'; peer: number; messages: number }
   | { kind: 'stored'; block: number; bytes: number }
   | { kind: 'lookup-result'; block: number; bytes: number | null }
   | { kind: 'read'; peer: number; block: number; bytes: number | null }
@@ -85,6 +86,8 @@ function readInput(recorded: RecordedInput): Input {
       return { kind: recorded.kind, peer: peerOf(recorded.peer), ...readMessage(recorded.message) }
     case 'writable':
       return { kind: recorded.kind, peer: peerOf(recorded.peer), roomBytes: recorded.room }
+    case 'acknowledged':
+      return { kind: recorded.kind, peer: peerOf(recorded.peer), messages: recorded.messages }
     case 'stored':
       return { kind: recorded.kind, cid: cidOf(recorded.block), length: recorded.bytes }
     case 'lookup-result':

@@ -1,8 +1,21 @@
 import type { Cid, CidKey } from '../content/index.ts'
-import type { Nanos } from './time.ts'
+import { SECOND, since, type Nanos } from './time.ts'
 
-/** Blocks in the buffer that are remembered. Older ones may be sent twice if the peer requests them twice. */
+/** Blocks on their way that are remembered. Older ones may be sent twice if the peer requests them twice. */
 const BLOCKS_MAX = 256
+/**
+ * When nothing moves for this time, what left the buffer may be lost, and is sent again to a peer that requests it again.
+ */
+const UNACKNOWLEDGED_MAX: Nanos = 10 * SECOND
+
+/** A block on its way to a peer. */
+interface CarriedBlock {
+  readonly key: CidKey
+  /** The value of `#pushed` after its message. */
+  readonly pushed: number
+  /** The number of its message. */
+  readonly message: number
+}
 
 /** The send buffer of one peer, as far as its driver reports it. */
 export class SendBuffer {
@@ -16,8 +29,14 @@ export class SendBuffer {
   moving = 0
   /** Bytes of all messages with blocks that were ever added. */
   #pushed = 0
-  /** The blocks in the buffer, the oldest first, with the value of `#pushed` after their message. */
-  #blocks: { readonly key: CidKey; readonly filled: number }[] = []
+  /** How many messages with blocks were ever added. */
+  #messages = 0
+  /** How many of these the peer has read. `null` if it does not say so. */
+  #acknowledged: number | null = null
+  /** The blocks on their way, the oldest first. */
+  readonly #blocks: CarriedBlock[] = []
+  /** When a message with blocks was last added, left the buffer, or was acknowledged. */
+  #movedAt: Nanos
   /** Until when messages that are not urgent are delayed. */
   delayedUntil: Nanos
   /** When the last message was added. */
@@ -29,10 +48,11 @@ export class SendBuffer {
   constructor(now: Nanos) {
     this.delayedUntil = now
     this.messageSentAt = now
+    this.#movedAt = now
   }
 
   /** Sets the free room. Returns how many moving bytes have left. */
-  setRoom(bytes: number): number {
+  setRoom(now: Nanos, bytes: number): number {
     this.room = bytes
     this.#roomMax = Math.max(this.#roomMax, bytes)
     if (bytes === 0) return 0
@@ -40,23 +60,46 @@ export class SendBuffer {
     const moving = Math.min(this.moving, this.#held)
     const left = this.moving - moving
     this.moving = moving
-    const emptied = this.#pushed - this.#held
-    const still = this.#blocks.findIndex(({ filled }) => filled > emptied)
-    if (still !== 0) this.#blocks.splice(0, still < 0 ? this.#blocks.length : still)
+    if (left > 0) this.#movedAt = now
+    this.#forgetArrived()
     return left
   }
 
   /** Adds a message with these blocks. */
-  push(messageBytes: number, blocks: readonly Cid[]): void {
+  push(now: Nanos, messageBytes: number, blocks: readonly Cid[]): void {
     this.#held += messageBytes
     this.moving += messageBytes
     this.#pushed += messageBytes
-    for (const { key } of blocks) this.#blocks.push({ key, filled: this.#pushed })
+    this.#messages++
+    this.#movedAt = now
+    for (const { key } of blocks) this.#blocks.push({ key, pushed: this.#pushed, message: this.#messages })
     this.#blocks.splice(0, Math.max(0, this.#blocks.length - BLOCKS_MAX))
   }
 
-  /** Whether a block is in the buffer. A peer on a slow connection may request it again. */
-  hasBlock({ key }: Cid): boolean {
-    return this.#blocks.some((carried) => carried.key === key)
+  /** The peer has read this many messages with blocks. Earlier ones that it has not read are lost. */
+  acknowledge(now: Nanos, messages: number): void {
+    const before = this.#acknowledged ?? 0
+    if (messages > before) this.#movedAt = now
+    this.#acknowledged = Math.max(before, messages)
+    this.#forgetArrived()
+  }
+
+  /**
+   * Whether a block is on its way already: a peer requests it again whose first request crossed it, or that is behind a slow
+   * connection.
+   */
+  hasBlock(now: Nanos, { key }: Cid): boolean {
+    const mayBeLost = since(now, this.#movedAt) >= UNACKNOWLEDGED_MAX
+    return this.#blocks.some((carried) => carried.key === key && (carried.pushed > this.#emptied || !mayBeLost))
+  }
+
+  get #emptied(): number {
+    return this.#pushed - this.#held
+  }
+
+  #forgetArrived(): void {
+    const acknowledged = this.#acknowledged ?? Infinity
+    const still = this.#blocks.findIndex(({ pushed, message }) => pushed > this.#emptied || message > acknowledged)
+    if (still !== 0) this.#blocks.splice(0, still < 0 ? this.#blocks.length : still)
   }
 }

@@ -30,6 +30,7 @@ beforeEach(() => {
     isUp: true,
     given: [],
     send: (id, message) => new Promise((resolve, reject) => direct.given.push({ id, message, resolve, reject })),
+    hasUnread: (id) => direct.given.some((each) => each.id === id),
     acknowledge: () => {},
     takeUnacknowledged: () => direct.given.splice(0),
   }
@@ -161,5 +162,33 @@ describe('a peer with two paths', () => {
     await expect(first).rejects.toThrow()
     await expect(second).rejects.toThrow()
     await expect(peer.send(bytes(3))).rejects.toThrow()
+  })
+})
+
+describe('messages with blocks', () => {
+  const LONG = 20_000
+
+  it('are read when the server has accepted them, or when the peer acknowledges them', async () => {
+    void peer.send(bytes(LONG), true)
+    void peer.send(bytes(1))
+    expect(peer.acknowledgedMessages).toBe(0)
+    await answer(ok)
+    expect(peer.acknowledgedMessages).toBe(1)
+    peer.useDirect(direct)
+    for (let i = 0; i < 3; i++) void peer.send(bytes(LONG), true)
+    expect([peer.acknowledgedMessages, peer.blockMessages]).toEqual([1, 4])
+    // The third is read, so the second was lost.
+    direct.given.splice(direct.given.length - 2, 1)
+    expect(peer.acknowledgedMessages).toBe(3)
+  })
+
+  it('are not read while they are sent again, because the direct path broke', async () => {
+    peer.useDirect(direct)
+    void peer.send(bytes(LONG), true)
+    direct.isUp = false
+    peer.useRelay()
+    expect(peer.acknowledgedMessages).toBe(0)
+    await answer(ok)
+    expect(peer.acknowledgedMessages).toBe(1)
   })
 })

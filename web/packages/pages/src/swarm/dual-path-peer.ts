@@ -45,6 +45,10 @@ export class DualPathPeer implements Peer {
   movedBytes = 0
   /** Bytes of messages that were neither sent nor given up. */
   unsentBytes = 0
+  /** The numbers of messages with blocks that the peer may not have read, in the order in which they were sent. */
+  readonly #unreadBlocks: number[] = []
+  /** How many messages with blocks were sent. */
+  blockMessages = 0
 
   /**
    * `first`: the number of the first message, or the request that the peer got with the join of this tab. The number is random,
@@ -63,13 +67,31 @@ export class DualPathPeer implements Peer {
     return this.#direct?.isUp === true ? 'direct' : 'relay'
   }
 
-  send(message: Bytes): Promise<void> {
+  /**
+   * How many messages with blocks the peer has read. A message counts as read when the server has accepted it, because the relay has
+   * no acknowledgements. A peer reads long messages in order, so one before these was lost if it was not read.
+   */
+  get acknowledgedMessages(): number {
+    const unread = this.#unreadBlocks
+    unread.splice(0, unread.findLastIndex((id) => !this.#isUnread(id)) + 1)
+    return this.blockMessages - unread.length
+  }
+
+  #isUnread(id: number): boolean {
+    return this.#direct?.hasUnread(id) === true || this.#relay.hasUnsent(id) || this.#held.some((held) => held.id === id)
+  }
+
+  send(message: Bytes, hasBlocks = false): Promise<void> {
     const first = this.#first
     this.#first = null
     const isFirst = first !== null && isSameBytes(first.message, message)
     // Another message has another number.
     if (first !== null && !isFirst) this.#takeNumber()
     const id = this.#takeNumber()
+    if (hasBlocks) {
+      this.blockMessages++
+      this.#unreadBlocks.push(id)
+    }
     this.movedBytes += message.length
     this.unsentBytes += message.length
     const sent = isFirst ? this.#confirmFirst(first, id) : this.#sendNow(message, id)

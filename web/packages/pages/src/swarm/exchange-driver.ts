@@ -93,8 +93,12 @@ export class ExchangeDriver {
   /** A peer connected. */
   connect(member: Member): void {
     const peer = member.peer.id
+    // The exchange counts from now on.
+    member.blockMessagesBefore = member.peer.blockMessages
+    member.acknowledgedReported = 0
     this.handleAll([
       { kind: 'connected', peer, isProvider: member.have === 'all' },
+      { kind: 'acknowledged', peer, messages: 0 },
       { kind: 'path', peer, isDirect: member.peer.path === 'direct' },
       { kind: 'writable', peer, roomBytes: roomOf(member) },
     ])
@@ -206,7 +210,7 @@ export class ExchangeDriver {
     const { roster } = this.#deps
     const member = roster.get(peer)
     if (member === null) return
-    const sent = member.peer.send(encodeMessage(message, blocks, this.#deps.traceFor(peer, message)))
+    const sent = member.peer.send(encodeMessage(message, blocks, this.#deps.traceFor(peer, message)), blocks.length > 0)
     this.#deps.onSending(member, message)
     sent.then(
       () => {

@@ -32,6 +32,10 @@ export interface Member {
   readonly inbox: PeerInbox
   /** The number of the peer's message that was read last. */
   lastRead: number | null
+  /** Messages with blocks that were sent before the exchange connected the peer. */
+  blockMessagesBefore: number
+  /** How many messages with blocks since then the peer has read, as the exchange was told. */
+  acknowledgedReported: number
   /** When the peer last sent anything. */
   heardAt: Millis
   /** When the exchange last got `partial-message` for the direct connection. */
@@ -76,6 +80,8 @@ export class PeerRoster {
       readOverDirect: new RecentSet<number>(READ_REMEMBERED),
       inbox: new PeerInbox(),
       lastRead: null,
+      blockMessagesBefore: 0,
+      acknowledgedReported: 0,
       heardAt: -Infinity,
       progressReportedAt: -Infinity,
     }

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encodeMessage, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '@watchfire/client/connection'
+import type { MessagePath } from './message-path.ts'
 import { PeerSet } from './peer-set.ts'
 import type { DirectConnections, DirectConnectionsDeps } from './direct/index.ts'
 import { FakeClock } from '../../test/fake-clock.ts'
@@ -42,7 +43,7 @@ beforeEach(() => {
     isOver: () => false,
     onMember: ({ peer }, isNew) => inputs.push(`${isNew ? 'connected' : 'known'} ${peer.id}`),
     room: () => null,
-    handleInput: ({ kind }) => inputs.push(kind),
+    handleInput: (input) => inputs.push(input.kind === 'acknowledged' ? `acknowledged ${input.messages}` : input.kind),
     onMalformed: () => inputs.push('malformed'),
     onBadSignal: () => inputs.push('bad signal'),
     onHeads: () => {},
@@ -54,6 +55,12 @@ beforeEach(() => {
     onQuiet: () => inputs.push('quiet'),
   })
 })
+
+/** A direct connection that carries nothing. */
+function fakePath(changes: Partial<MessagePath>): MessagePath & { isUp: boolean } {
+  const hasUnread = () => false
+  return { isUp: true, send: () => Promise.resolve(), hasUnread, acknowledge: () => {}, takeUnacknowledged: () => [], ...changes }
+}
 
 /** Receives messages with these numbers from the peer, one after another. */
 async function receive(...numbers: number[]): Promise<string[]> {
@@ -126,7 +133,7 @@ describe('a peer with a direct connection', () => {
     await expect.poll(() => connections).not.toBeNull()
     const acknowledged: number[] = []
     const acknowledge = (id: number) => acknowledged.push(id)
-    connections?.onUp(PEER, { isUp: true, send: () => Promise.resolve(), acknowledge, takeUnacknowledged: () => [] })
+    connections?.onUp(PEER, fakePath({ acknowledge }))
     inputs.length = 0
     const bytes = encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])
     for (const message of [1, 2, 3]) connections?.onSegment(PEER, { message, offset: 0, total: bytes.length, bytes })
@@ -138,6 +145,31 @@ describe('a peer with a direct connection', () => {
   })
 })
 
+describe('messages with blocks', () => {
+  it('count as read before the messages that the peer sends afterwards, and not before those that cross them', async () => {
+    await receive(1)
+    peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
+    await expect.poll(() => connections).not.toBeNull()
+    const unread = new Set<number>()
+    const send = (id: number) => Promise.resolve(void unread.add(id))
+    connections?.onUp(PEER, fakePath({ send, hasUnread: (id) => unread.has(id) }))
+    const member = peers.roster.get(PEER)
+    for (const hasBlocks of [true, false, true]) void member?.peer.send(new Uint8Array(20_000), hasBlocks)
+    const [first, , second] = unread
+    inputs.length = 0
+    expect(await receive(2)).toEqual(['message'])
+    // It arrives before the acknowledgement, and is read after it.
+    const bytes = encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])
+    peers.handleRelay(encodeRelayFrame(PEER, { message: 3, offset: 0, total: bytes.length, bytes }).buffer)
+    unread.delete(first ?? -1)
+    await expect.poll(() => inputs.splice(0)).toEqual(['message'])
+    expect(await receive(4)).toEqual(['acknowledged 1', 'message'])
+    unread.delete(second ?? -1)
+    expect(await receive(5)).toEqual(['acknowledged 2', 'message'])
+    expect(await receive(6)).toEqual(['message'])
+  })
+})
+
 describe('a peer whose direct connection breaks', () => {
   it.each([
     ['is contacted over the relay, and stays if it is there', { status: 'ok', response: {} }, []],
@@ -146,7 +178,7 @@ describe('a peer whose direct connection breaks', () => {
     await receive(1)
     peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
     await expect.poll(() => connections).not.toBeNull()
-    const path = { isUp: true, send: () => Promise.resolve(), acknowledge: () => {}, takeUnacknowledged: () => [] }
+    const path = fakePath({})
     connections?.onUp(PEER, path)
     expect(peers.roster.get(PEER)?.peer.path).toBe('direct')
     reply = answer
@@ -170,7 +202,7 @@ describe('a peer whose direct connection breaks', () => {
     clock.pass(10_000)
     peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
     await expect.poll(() => connections).not.toBeNull()
-    connections?.onUp(PEER, { isUp: false, send: () => Promise.resolve(), acknowledge: () => {}, takeUnacknowledged: () => [] })
+    connections?.onUp(PEER, fakePath({ isUp: false }))
     connections?.onDown(PEER)
     clock.pass(4900)
     expect(peers.roster.get(PEER)).not.toBeNull()

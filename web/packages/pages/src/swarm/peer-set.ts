@@ -273,6 +273,8 @@ export class PeerSet {
   #read(member: Member, id: number, bytes: Bytes, whenRead = () => {}): boolean {
     member.peer.movedBytes += bytes.length
     this.connectIfBusy(member)
+    // What the peer had read when it sent this message, which waits here.
+    const acknowledged = member.peer.acknowledgedMessages
     return member.inbox.read(bytes, this.#deps.room, (received) => {
       if (!this.roster.isMember(member) || this.#deps.isOver()) return
       whenRead()
@@ -286,10 +288,18 @@ export class PeerSet {
       if (received === null) this.#deps.onMalformed(peer)
       else {
         if (requestsBlocks(received.message)) this.connectIfBusy(member, true)
+        this.#reportAcknowledged(member, acknowledged)
         this.#deps.handleInput({ kind: 'message', peer, ...received })
         if (received.heads.length > 0) this.#deps.onHeads(peer, received)
       }
     })
+  }
+
+  #reportAcknowledged(member: Member, acknowledged: number): void {
+    const messages = acknowledged - member.blockMessagesBefore
+    if (messages <= member.acknowledgedReported) return
+    member.acknowledgedReported = messages
+    this.#deps.handleInput({ kind: 'acknowledged', peer: member.peer.id, messages })
   }
 
   /**

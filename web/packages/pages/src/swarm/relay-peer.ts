@@ -78,6 +78,11 @@ export class RelayPeer {
     })
   }
 
+  /** Whether the server has not accepted a message yet. */
+  hasUnsent(id: number): boolean {
+    return this.#outgoing.some((outgoing) => outgoing.id === id)
+  }
+
   /**
    * Takes the messages of which nothing was sent yet, and all short ones. The server may refuse a short message that is on
    * its way, and those behind it would overtake it on another path. The caller is responsible for them from now on.

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { isSameBytes } from '../content/index.ts'
+import { isSameBytes, MemoryBlockStore } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
@@ -37,6 +37,30 @@ const film = (bytes = FILM_BYTES) => publish([{ path: 'film.bin', blob: new Blob
 async function pair(bytes = FILM_BYTES) {
   const published = await film(bytes)
   return { holder: open(published.root, published).session, seeker: open(published.root).session }
+}
+/** A store that has no room for a while, such as on a slow disk. */
+class BusyStore extends MemoryBlockStore {
+  resume = (): void => {}
+  #paused: Promise<void> | null = null
+
+  pause(): void {
+    this.#paused = new Promise((resolve) => {
+      this.resume = () => {
+        this.#paused = null
+        resolve()
+      }
+    })
+  }
+
+  override room(): null {
+    return this.#paused as never
+  }
+}
+
+const pass = async (milliseconds: number) => {
+  let isOver = false
+  clock.after(milliseconds, () => (isOver = true))
+  await clock.until(() => isOver)
 }
 /** The relay takes no message of more bytes. */
 function holdUpRelay(bytesMax: number) {
@@ -187,6 +211,33 @@ describe('a peer with much traffic', () => {
     expect(clock.now() - lostAt).toBeLessThan(40_000)
     expect(await isRight(seeker, FILM_BYTES)).toBe(true)
     expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
+  })
+
+  it('sends no block twice although a reader turns to other parts while blocks wait to be read', async () => {
+    const published = await film()
+    const holder = open(published.root, published).session
+    const store = new BusyStore(1 << 30)
+    const random = () => (rng = (rng + 0.381) % 1)
+    const direct = () => Promise.resolve(directConnections(net.make))
+    const deps = { connection: server.connect(), limits: defaultLimits, clock, random, direct, blocks: () => store }
+    const seeker = openPage(published.root, deps)
+    await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 2_000_000)
+    const opened = await seeker.open('')
+    for (let part = 1; part < 8 && !isComplete(seeker); part++) {
+      // The blocks have left the holder, and the seeker is late with reading them.
+      store.pause()
+      await pass(400)
+      const reader = opened.read((part * FILM_BYTES) / 8, FILM_BYTES).getReader()
+      await pass(200)
+      store.resume()
+      let isRead = false
+      void reader.read().then(() => (isRead = true))
+      await clock.until(() => isRead)
+      void reader.cancel()
+    }
+    await clock.until(() => isComplete(seeker))
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+    expect(net.carriedBytes + server.relayedBytes).toBeLessThan(FILM_BYTES * 1.01)
   })
 
   it('is no holder any more when its network is gone, although the server still counts it', async () => {

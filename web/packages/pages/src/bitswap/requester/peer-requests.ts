@@ -4,8 +4,12 @@ import type { DeliveryRate } from './delivery-rate.ts'
 /** A block that is requested from a peer. */
 export interface BlockRequest {
   readonly requestedAt: Nanos
-  /** Whether the want-block was sent to the peer. */
+  /** Whether the want-block was sent to the peer, and need not be sent again. */
   isSent: boolean
+  /** Whether the want-block was sent with the priority of an urgent block. */
+  isUrgent: boolean
+  /** Whether the want-block was sent before, so that two answers may arrive. */
+  isRepeated: boolean
   /** The length of the block, estimated if it is unknown. */
   readonly bytes: number
   /** Bytes that the peer had delivered when the block was requested. */
@@ -14,6 +18,11 @@ export interface BlockRequest {
   readonly bytesAhead: number
   /** Whether the bytes count towards the total requested from all peers. */
   isCounted: boolean
+}
+
+/** Whether the peer may have the want-block, and may answer it. */
+export function mayBeAnswered({ isSent, isRepeated }: BlockRequest): boolean {
+  return isSent || isRepeated
 }
 
 /** The blocks that are requested from one peer, by the numbers of their wants. */
@@ -31,7 +40,16 @@ export class PeerRequests {
   }
 
   insert(now: Nanos, at: number, bytes: number, { delivered }: DeliveryRate): BlockRequest {
-    const request = { requestedAt: now, isSent: false, bytes, deliveredBefore: delivered, bytesAhead: this.#bytes, isCounted: true }
+    const request = {
+      requestedAt: now,
+      isSent: false,
+      isUrgent: false,
+      isRepeated: false,
+      bytes,
+      deliveredBefore: delivered,
+      bytesAhead: this.#bytes,
+      isCounted: true,
+    }
     if (!this.#requests.has(at)) this.#bytes += bytes
     this.#requests.set(at, request)
     return request

@@ -113,13 +113,13 @@ export class PeerState {
   }
 
   /** Sends the want-block again. Returns whether it had been sent before. */
-  retry(at: number): boolean {
+  repeat(at: number): boolean {
     const request = this.requests.get(at)
     if (request?.isSent !== true) return false
     request.isSent = false
+    request.isRepeated = true
     this.queue.requests.push(at)
     this.queue.isUrgent = true
-    this.silence.wasRetried = true
     // Both answers may arrive.
     this.counts.cancelledWantHaves++
     return true

@@ -46,10 +46,13 @@ export class WantWriter {
         postponed.push(at)
         continue
       }
+      const urgentPlace = this.#wants.urgentPlace(at)
       request.isSent = true
+      request.isUrgent = urgentPlace !== null
       state.queue.sentWantHaves.remove(at)
       const { cid } = this.#wants.get(at)
-      wants.push({ cid, priority: this.#priorityOf(at), cancel: false, kind: 'block', sendDontHave: true })
+      const priority = urgentPlace === null ? this.#takePriority() : PRIORITY_MAX - urgentPlace
+      wants.push({ cid, priority, cancel: false, kind: 'block', sendDontHave: true })
     }
     state.queue.requests = postponed
   }
@@ -78,11 +81,6 @@ export class WantWriter {
       wants.push({ cid, priority: this.#takePriority(), cancel: false, kind: 'have', sendDontHave })
     }
     return hasMore
-  }
-
-  #priorityOf(at: number): number {
-    const place = this.#wants.urgentPlace(at)
-    return place === null ? this.#takePriority() : PRIORITY_MAX - place
   }
 
   /** Returns a lower priority with each call: the want that is sent first is the most urgent. */

@@ -126,6 +126,10 @@ export class DirectPath implements MessagePath {
     })
   }
 
+  hasUnread(id: number): boolean {
+    return this.#outgoing.has(id)
+  }
+
   /** Tells the other side that its message was read. */
   acknowledge(id: number): void {
     if (this.#channel.readyState === 'open') this.#sendFrame(encodeReadFrame(id))
