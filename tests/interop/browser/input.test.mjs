@@ -101,6 +101,34 @@ test('a picture pasted into the text becomes part of the page, and cells of a sp
   assert.deepEqual(await person.waitForPicture('shot'), [40, 30])
 })
 
+test('a press that ends beside its button does nothing, however near', async (t) => {
+  const person = await newVisitor(t, await startServer(t))
+  await person.goTo('/')
+  await person.compose({ text: 'Not yet.' })
+  const light = person.tab.getByRole('button', { name: 'Light this page' })
+  // The part that helps presses of buttons that move has loaded.
+  await person.tab.waitForLoadState('networkidle')
+  await light.evaluate((button) => {
+    globalThis.clicks = 0
+    button.scrollIntoView({ block: 'center', behavior: 'instant' })
+    button.addEventListener('click', (event) => {
+      globalThis.clicks += 1
+      event.preventDefault()
+    })
+  })
+  const { x, y, width, height } = await light.boundingBox()
+  const press = async ([fromX, fromY], [toX, toY]) => {
+    await person.tab.mouse.move(x + fromX, y + fromY)
+    await person.tab.mouse.down()
+    await person.tab.mouse.move(x + toX, y + toY)
+    await person.tab.mouse.up()
+    return person.tab.evaluate(() => globalThis.clicks)
+  }
+  assert.equal(await press([width - 4, height / 2], [width + 4, height / 2]), 0)
+  assert.equal(await press([width / 2, height - 4], [width / 2, height + 4]), 0)
+  assert.equal(await press([width / 2, height / 2], [width / 2 + 4, height / 2]), 1)
+})
+
 test('the copied link is the link that is shown', async (t) => {
   const person = await newVisitor(t, await startServer(t), { permissions: ['clipboard-read', 'clipboard-write'] })
   const link = await person.sharePage({ text: 'Copy me.' })
