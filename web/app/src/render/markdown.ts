@@ -1,6 +1,7 @@
 import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
 import { fileLink } from '../ui/location.ts'
+import { decoded } from '../ui/route.ts'
 import { findReferencedFile } from '../files/directory.ts'
 import type { PagePictures } from './page-pictures.ts'
 import { sanitise } from './sanitise.ts'
@@ -59,12 +60,4 @@ function headingSlug(words: string): string {
     .toLowerCase()
     .replace(/[^\p{L}\p{N}\s_-]/gu, '')
     .replace(/\s/g, '-')
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -1,6 +1,6 @@
 import { ContentError, parseCid } from '@watchfire/pages/content'
 import { linkedName } from '../names/linked.ts'
-import { parseRoute, type Route } from './route.ts'
+import { decoded, parseRoute, type Route } from './route.ts'
 
 type PageRoute = Extract<Route, { kind: 'page' }>
 
@@ -65,12 +65,4 @@ function withoutMarks(link: string): string {
 /** Whether the text ends with a bracket that it has not opened. */
 function closesMore(text: string, open: string, close: string): boolean {
   return text.endsWith(close) && text.split(close).length > text.split(open).length
-}
-
-function decoded(path: string): string {
-  try {
-    return decodeURIComponent(path)
-  } catch {
-    return path
-  }
 }

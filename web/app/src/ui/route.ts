@@ -90,7 +90,8 @@ export function chatAddress(room: string): string {
   return `/chat#room=${encodeURIComponent(room)}`
 }
 
-function decoded(part: string): string {
+/** A part of an address without its escapes; the part itself when they are not valid. */
+export function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
