@@ -292,7 +292,7 @@ fn messages_with_blocks_are_acknowledged_before_what_the_browser_sends_afterward
     };
     let message = Output::Message { peer: ALICE, bytes: "hi".into() };
     let acknowledged = |messages| Output::Acknowledged { peer: ALICE, messages };
-    assert_eq!(events(&hi(1)), [message.clone()], "it has crossed both");
+    assert_eq!(events(&hi(1)), std::slice::from_ref(&message), "it has crossed both");
     assert_eq!(events(&read(next.wrapping_sub(2))), []);
     assert_eq!(events(&hi(2)), [acknowledged(1), message.clone()]);
     assert_eq!(events(&read(next.wrapping_sub(1))), []);
