@@ -66,14 +66,12 @@ class Word {
   }
 
   multiply({ high, low }: Word): void {
-    const [a0, a1] = [this.low & 0xffff, this.low >>> 16]
-    const [b0, b1] = [low & 0xffff, low >>> 16]
-    const lowest = a0 * b0
-    const middle = a0 * b1 + (lowest >>> 16)
-    const carried = a1 * b0 + (middle % 0x1_0000)
-    const upper = a1 * b1 + Math.floor(middle / 0x1_0000) + Math.floor(carried / 0x1_0000)
-    this.high = (upper + Math.imul(this.high, low) + Math.imul(this.low, high)) >>> 0
-    this.low = ((carried << 16) | (lowest & 0xffff)) >>> 0
+    // Of the other factor's low half, the upper and the lower 16 bits: both products are exact.
+    const upper = this.low * (low >>> 16)
+    const lower = this.low * (low & 0xffff) + (upper % 0x1_0000) * 0x1_0000
+    const carried = Math.floor(upper / 0x1_0000) + Math.floor(lower / 0x1_0000_0000)
+    this.high = (carried + Math.imul(this.high, low) + Math.imul(this.low, high)) >>> 0
+    this.low = lower >>> 0
   }
 }
 

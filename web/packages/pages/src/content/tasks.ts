@@ -77,41 +77,25 @@ export function* forEachItem<Item>(items: Iterable<Item>, each: (item: Item) => 
 }
 
 /** Returns the items in order; equal ones stay in the order that they have. Short runs are sorted, and then merged in pairs. */
-export function* sorted<Item>(items: readonly Item[], compare: (a: Item, b: Item) => number, count = new ItemCount()): PausingWork<Item[]> {
-  let runs: Item[][] = []
-  for (let from = 0; from < items.length; from += ITEMS_PER_TASK) {
-    const run = items.slice(from, from + ITEMS_PER_TASK)
-    if (count.isPauseDue(run.length)) yield
-    runs.push(run.sort(compare))
-  }
-  while (runs.length > 1) {
-    const merged: Item[][] = []
-    for (let i = 0; i < runs.length; i += 2) merged.push(yield* mergedRuns(runs[i] ?? [], runs[i + 1] ?? [], compare, count))
-    runs = merged
-  }
-  return runs[0] ?? []
-}
-
-function* mergedRuns<Item>(
-  a: readonly Item[],
-  b: readonly Item[],
+export function* sorted<Item extends NonNullable<unknown>>(
+  items: readonly Item[],
   compare: (a: Item, b: Item) => number,
-  count: ItemCount,
+  count = new ItemCount(),
 ): PausingWork<Item[]> {
+  if (items.length <= ITEMS_PER_TASK) {
+    if (count.isPauseDue(items.length)) yield
+    return items.toSorted(compare)
+  }
+  const middle = items.length >> 1
+  const before = yield* sorted(items.slice(0, middle), compare, count)
+  const after = yield* sorted(items.slice(middle), compare, count)
   const merged: Item[] = []
-  const before = a[Symbol.iterator]()
-  const after = b[Symbol.iterator]()
-  let first = before.next()
-  let second = after.next()
-  while (!first.done || !second.done) {
+  for (let a = 0, b = 0; a + b < items.length; ) {
     if (count.isPauseDue()) yield
-    if (second.done || (!first.done && compare(first.value, second.value) <= 0)) {
-      if (!first.done) merged.push(first.value)
-      first = before.next()
-    } else {
-      merged.push(second.value)
-      second = after.next()
-    }
+    const [first, second] = [before[a], after[b]]
+    const isFirst = second === undefined || (first !== undefined && compare(first, second) <= 0)
+    const next = isFirst ? before[a++] : after[b++]
+    if (next !== undefined) merged.push(next)
   }
   return merged
 }
