@@ -153,7 +153,7 @@ export class FileRequests {
     if (this.#work === null && this.#end === null && !this.#isCurrent(this.#listed)) {
       const { nodesDone, isComplete, progress } = this.#download.walk
       if (progress.blocksDone === 0) this.#listed = { nodesDone, isComplete, marked: null }
-      else this.#begin({ nodesDone, isComplete, steps: this.#list() })
+      else this.#goOn({ nodesDone, isComplete, steps: this.#list() }, false)
     }
     return this.#listed.marked
   }
@@ -163,18 +163,16 @@ export class FileRequests {
     return known === null ? null : yield* markedListing(known, this.#download.walk)
   }
 
-  #begin(work: ListingWork): void {
+  /** Does the next part of the listing, and the others in later tasks. */
+  #goOn(work: ListingWork, isLater: boolean): void {
     this.#work = work
-    this.#goOn(work)
-  }
-
-  /** Does the next part of the listing. Returns whether it is finished. */
-  #goOn(work: ListingWork): boolean {
     try {
       const step = work.steps.next()
       if (!step.done) {
-        void nextTask().then(() => this.#goOnLater(work))
-        return false
+        void nextTask().then(() => {
+          if (this.#end === null) this.#goOn(work, true)
+        })
+        return
       }
       this.#listed = { nodesDone: work.nodesDone, isComplete: work.isComplete, marked: step.value }
     } catch (error) {
@@ -182,11 +180,7 @@ export class FileRequests {
       this.#deps.onFailure(error)
     }
     this.#work = null
-    return true
-  }
-
-  #goOnLater(work: ListingWork): void {
-    if (this.#end !== null || !this.#goOn(work)) return
+    if (!isLater) return
     this.#settleListed()
     this.#deps.onListed()
   }

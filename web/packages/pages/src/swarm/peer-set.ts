@@ -191,27 +191,7 @@ export class PeerSet {
 
   handleRelay(frame: ArrayBuffer): void {
     const relayed = decodeRelayFrame(frame)
-    const member = relayed === null ? null : this.#memberOf(relayed.from)
-    if (relayed === null || member === null) return
-    this.#noteHeard(member)
-    const { from: peer, segment } = relayed
-    // It was read before, and its sender does not know that: a direct connection broke before its acknowledgement, or the server's
-    // reply was late.
-    if (member.readOverRelay.has(segment.message) || member.readOverDirect.has(segment.message)) return
-    const assembled = member.relayed.add(this.#deps.clock.now(), segment)
-    switch (assembled.kind) {
-      case 'partial':
-        this.#deps.handleInput({ kind: 'partial-message', peer })
-        return
-      case 'malformed':
-        this.#deps.onMalformed(peer)
-        return
-      case 'forgotten':
-        return
-      case 'complete':
-        if (this.#read(member, segment.message, assembled.message)) member.readOverRelay.add(segment.message)
-        return
-    }
+    if (relayed !== null) this.#handleSegment(relayed.from, relayed.segment, false)
   }
 
   handleSignal(frame: ArrayBuffer): void {
@@ -228,16 +208,22 @@ export class PeerSet {
     this.#quietWatch.noteHeard()
   }
 
-  #handleSegment(peer: PeerId, segment: Segment): void {
+  #handleSegment(peer: PeerId, segment: Segment, isDirect: boolean): void {
     const member = this.#memberOf(peer)
     if (member === null || this.#deps.isOver()) return
     this.#noteHeard(member)
+    const id = segment.message
+    const wasRead = member.readOverRelay.has(id) || member.readOverDirect.has(id)
+    // Its sender does not know that: a direct connection broke before its acknowledgement, or the server's reply was late.
+    if (wasRead && !isDirect) return
     const now = this.#deps.clock.now()
-    const assembled: AssemblyResult = member.direct.add(now, segment)
+    const assembled: AssemblyResult = (isDirect ? member.direct : member.relayed).add(now, segment)
     switch (assembled.kind) {
       case 'partial':
-        if (now - member.progressReportedAt < PROGRESS_INTERVAL) return
-        member.progressReportedAt = now
+        if (isDirect) {
+          if (now - member.progressReportedAt < PROGRESS_INTERVAL) return
+          member.progressReportedAt = now
+        }
         this.#deps.handleInput({ kind: 'partial-message', peer })
         return
       case 'malformed':
@@ -246,13 +232,17 @@ export class PeerSet {
       case 'forgotten':
         return
       case 'complete': {
-        const id = segment.message
-        if (member.readOverDirect.has(id) || member.readOverRelay.has(id)) {
-          member.peer.acknowledge(id)
+        // The relay needs no acknowledgement.
+        const acknowledge = () => {
+          if (isDirect) member.peer.acknowledge(id)
+        }
+        if (wasRead) {
+          acknowledge()
           return
         }
-        // The number counts from now on: the same message may come by relay while this one waits, and must not follow it.
-        if (this.#read(member, id, assembled.message, () => member.peer.acknowledge(id))) member.readOverDirect.add(id)
+        // The number counts from now on: the same message may come by the other path while this one waits, and must not follow it.
+        const isRead = this.#read(member, id, assembled.message, acknowledge)
+        if (isRead) (isDirect ? member.readOverDirect : member.readOverRelay).add(id)
         return
       }
     }
@@ -270,7 +260,7 @@ export class PeerSet {
   }
 
   /** Returns whether the message will be read. */
-  #read(member: Member, id: number, bytes: Bytes, whenRead = () => {}): boolean {
+  #read(member: Member, id: number, bytes: Bytes, whenRead: () => void): boolean {
     member.peer.movedBytes += bytes.length
     this.connectIfBusy(member)
     // What the peer had read when it sent this message, which waits here.
@@ -349,7 +339,7 @@ export class PeerSet {
       },
       // While a path is only down, partial messages may still complete.
       onEnd: (peer) => this.roster.get(peer)?.direct.clear(),
-      onSegment: (peer, segment) => this.#handleSegment(peer, segment),
+      onSegment: (peer, segment) => this.#handleSegment(peer, segment, true),
       onQuiet: () => this.#deps.onQuiet(),
       onMisbehaviour: (peer) => this.#banMisbehaving(peer),
     })
