@@ -20,5 +20,6 @@ export {
 export type { Block, HeadMessage, Message, ReceivedMessage, ReceivedWithHeads, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './output.ts'
 export type { PeerId } from './peer.ts'
+export { RecentSet } from './recent-set.ts'
 export { MILLI, SECOND } from './time.ts'
 export type { PeerTotals } from './totals.ts'

@@ -1,9 +1,8 @@
 import { swarm } from '../messages/swarm.ts'
 import { BlockTable, sizeOf, type Leaf, type StoreEvent } from './block-table.ts'
-import { isSameBytes, type Bytes } from './bytes.ts'
-import { SHA2_256, type Cid, type CidKey } from './cid.ts'
+import type { Bytes } from './bytes.ts'
+import type { Cid, CidKey } from './cid.ts'
 import { ContentError } from './error.ts'
-import { sha256 } from './sha256.ts'
 
 /** A key as it is stored: the private half, which cannot be exported, and the last head that it has signed, if there is one. */
 export interface StoredKey {
@@ -96,16 +95,6 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
     else slices.push(cid)
   }
 
-  async read(cid: Cid): Promise<Bytes> {
-    const block = this.get(cid)
-    if (block === null) throw new ContentError({ kind: 'missing', cid: cid.text })
-    if (block instanceof Uint8Array) return block
-    const bytes = await readSlice(cid, block)
-    if (bytes !== null) return bytes
-    this.#withdraw(cid)
-    throw new ContentError({ kind: 'missing', cid: cid.text })
-  }
-
   room(): null {
     return null
   }
@@ -126,7 +115,7 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
   }
 
   /** A file that has changed is not what was shared, so none of its blocks is served any more. */
-  #withdraw(cid: Cid): void {
+  protected withdraw(cid: Cid): void {
     // Another read may have found the change already. One event is enough.
     if (!this.table.has(cid.key)) return
     const source = this.#sourceOf.get(cid.key)
@@ -141,19 +130,5 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
     if (source !== undefined) this.#sources.delete(source)
     const sentence = source === undefined ? swarm('changedNameless') : swarm('changed', { name: source })
     this.notify({ kind: 'lost', cids, sentence })
-  }
-}
-
-/**
- * Reads a block from a file. `null` if the file has changed or is gone. Browsers detect a change by the modification
- * time, which misses some changes, so the bytes are hashed again.
- */
-export async function readSlice(cid: Cid, slice: Leaf): Promise<Bytes | null> {
-  try {
-    const bytes = new Uint8Array(await slice.arrayBuffer())
-    if (cid.hash === SHA2_256 && !isSameBytes(await sha256(bytes), cid.digest)) return null
-    return bytes
-  } catch {
-    return null
   }
 }

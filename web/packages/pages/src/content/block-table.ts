@@ -1,5 +1,7 @@
-import type { Bytes } from './bytes.ts'
-import { inlineBytes, type Cid, type CidKey } from './cid.ts'
+import { isSameBytes, type Bytes } from './bytes.ts'
+import { inlineBytes, SHA2_256, type Cid, type CidKey } from './cid.ts'
+import { missing } from './error.ts'
+import { sha256 } from './sha256.ts'
 
 /** A leaf that is read when needed: a slice of a file, or something made from one. */
 export interface Leaf {
@@ -40,9 +42,23 @@ export abstract class BlockTable<Block extends Bytes | Leaf> {
     return this.table.get(cid.key) ?? inlineBytes(cid)
   }
 
+  /** Reads a block. Rejects if it is not here, or if its file has changed: then the block is withdrawn. */
+  async read(cid: Cid): Promise<Bytes> {
+    const block: Bytes | Leaf | null = this.get(cid)
+    if (block === null) throw missing(cid)
+    if (block instanceof Uint8Array) return block
+    const bytes = await readSlice(cid, block)
+    if (bytes !== null) return bytes
+    this.withdraw(cid)
+    throw missing(cid)
+  }
+
   listen(listener: (event: StoreEvent) => void): void {
     this.#listeners.push(listener)
   }
+
+  /** The file of this block has changed or is gone. */
+  protected abstract withdraw(cid: Cid): void
 
   protected notify(event: StoreEvent): void {
     for (const listener of this.#listeners) listener(event)
@@ -51,4 +67,18 @@ export abstract class BlockTable<Block extends Bytes | Leaf> {
 
 export function sizeOf(block: Bytes | Leaf): number {
   return block instanceof Uint8Array ? block.length : block.size
+}
+
+/**
+ * Reads a block from a file. `null` if the file has changed or is gone. Browsers detect a change by the modification
+ * time, which misses some changes, so the bytes are hashed again.
+ */
+export async function readSlice(cid: Cid, slice: Leaf): Promise<Bytes | null> {
+  try {
+    const bytes = new Uint8Array(await slice.arrayBuffer())
+    if (cid.hash === SHA2_256 && !isSameBytes(await sha256(bytes), cid.digest)) return null
+    return bytes
+  } catch {
+    return null
+  }
 }

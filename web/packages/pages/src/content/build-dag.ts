@@ -1,4 +1,4 @@
-import { compareBytes, type Bytes } from './bytes.ts'
+import { compareBytes, utf8, type Bytes } from './bytes.ts'
 import { cidOf, DAG_PB, type Cid } from './cid.ts'
 import type { PbLink } from './dag-pb.ts'
 import { ContentError } from './error.ts'
@@ -79,20 +79,19 @@ export async function* buildFile(file: LeafSource, options: BuildOptions = {}, p
 
 async function* leaves(file: LeafSource, chunkBytes: number, signal: AbortSignal | undefined): AsyncGenerator<BuiltBlock> {
   const count = Math.max(1, Math.ceil(file.size / chunkBytes))
-  const started: Promise<BuiltBlock>[] = []
-  const start = (i: number) => {
+  const start = (i: number): Promise<BuiltBlock> => {
     const leaf = hashLeaf(file.slice(i * chunkBytes, (i + 1) * chunkBytes))
     // It is awaited later. Until then, a rejection must not count as unhandled.
     leaf.catch(() => {})
-    started.push(leaf)
+    return leaf
   }
-  for (let i = 0; i < Math.min(count, LEAVES_AT_ONCE); i++) start(i)
-  for (let i = 0; i < count; i++) {
+  const started = Array.from({ length: Math.min(count, LEAVES_AT_ONCE) }, (_, i) => start(i))
+  let next = started.length
+  for (const leaf of started) {
     signal?.throwIfAborted()
-    const leaf = await started.shift()
-    if (leaf === undefined) throw new Error('every turn has started a leaf')
-    if (i + LEAVES_AT_ONCE < count) start(i + LEAVES_AT_ONCE)
-    yield leaf
+    const hashed = await leaf
+    if (next < count) started.push(start(next++))
+    yield hashed
   }
 }
 
@@ -131,7 +130,7 @@ async function* buildTree(tree: Tree, path: string, options: TreeOptions): Async
     const built =
       child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildEntry(child, `${path}${name}`, options)
     size += built.size
-    const sortedBy = new TextEncoder().encode(name)
+    const sortedBy = utf8(name)
     nameBytes += sortedBy.length
     links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })
   }

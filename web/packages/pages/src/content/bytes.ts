@@ -11,6 +11,36 @@ export function concat(parts: readonly Uint8Array[]): Bytes {
   return whole
 }
 
+const encoder = new TextEncoder()
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+export function utf8(text: string): Bytes {
+  return encoder.encode(text)
+}
+
+/** The text of these bytes. `null` if they are not UTF-8. */
+export function textOf(bytes: Uint8Array): string | null {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    return null
+  }
+}
+
+/** A number in 4 bytes, the highest first. */
+export function uint32(number: number): Bytes {
+  const bytes = new Uint8Array(4)
+  new DataView(bytes.buffer).setUint32(0, number)
+  return bytes
+}
+
+/** A number in 8 bytes, the highest first. */
+export function uint64(number: number): Bytes {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(number))
+  return bytes
+}
+
 export function isSameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, i) => byte === b[i])
 }

@@ -1,6 +1,6 @@
 import { base16, base32, base36, base58 } from './base.ts'
 import { concat, type Bytes } from './bytes.ts'
-import { ContentError, malformed } from './error.ts'
+import { malformed, unsupported } from './error.ts'
 import { sha256 } from './sha256.ts'
 import { decodeVarint, encodeVarint } from './varint.ts'
 
@@ -53,7 +53,7 @@ export async function cidOf(codec: number, bytes: Bytes): Promise<Cid> {
 /** The CID that a received block has by its bytes. Rejects hash functions other than sha2-256. */
 export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> {
   if (prefix.hash !== SHA2_256 || prefix.digestLength !== 32) {
-    throw new ContentError({ kind: 'unsupported', what: 'hash', code: `0x${prefix.hash.toString(16)}` })
+    throw unsupported('hash', prefix.hash)
   }
   return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
 }
@@ -67,7 +67,7 @@ export function parseCid(text: string): Cid {
   // Only ASCII: the sign for Kelvin would become a k.
   const plain = /^[BFK][^a-z]*$/.test(text) ? text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()) : text
   const cid = decodeCid(decodeBase(plain.slice(0, 1), plain.slice(1)))
-  if (cid.version !== 1) throw malformed('cidBase')
+  if (cid.version !== 1) throw malformed('noCid')
   return cid
 }
 
@@ -76,7 +76,7 @@ function decodeBase(prefix: string, text: string): Uint8Array {
   const base = BASES.get(prefix)
   if (base === undefined) throw malformed('noCid')
   const bytes = base.decode(text)
-  if (bytes === null) throw malformed('base')
+  if (bytes === null) throw malformed('noCid')
   return bytes
 }
 
@@ -94,7 +94,7 @@ export function decodeCid(bytes: Uint8Array): Cid {
   if (length.value > DIGEST_BYTES_MAX) throw malformed('cidDigest')
   if (length.next + length.value !== bytes.length) throw malformed('cidLength')
   const isRead = hash.value === IDENTITY || (hash.value === SHA2_256 && length.value === 32)
-  if (!isRead) throw new ContentError({ kind: 'unsupported', what: 'hash', code: `0x${hash.value.toString(16)}` })
+  if (!isRead) throw unsupported('hash', hash.value)
   return makeCid(1, codec.value, hash.value, bytes.slice(length.next))
 }
 
@@ -113,8 +113,8 @@ export function decodePrefix(bytes: Uint8Array): CidPrefix {
   const codec = decodeVarint(bytes, version.next)
   const hash = decodeVarint(bytes, codec.next)
   const length = decodeVarint(bytes, hash.next)
-  if (length.next !== bytes.length) throw malformed('prefixLength')
-  if (version.value !== 0 && version.value !== 1) throw malformed('prefixVersion')
+  if (length.next !== bytes.length) throw malformed('cidLength')
+  if (version.value !== 0 && version.value !== 1) throw malformed('cidVersion')
   return { version: version.value, codec: codec.value, hash: hash.value, digestLength: length.value }
 }
 

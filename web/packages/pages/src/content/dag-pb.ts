@@ -1,4 +1,4 @@
-import type { Bytes } from './bytes.ts'
+import { textOf, utf8, type Bytes } from './bytes.ts'
 import { decodeCid, encodeCid, type Cid } from './cid.ts'
 import { malformed } from './error.ts'
 import { bytesOf, decodeFields, MessageWriter, uintOf } from './protobuf.ts'
@@ -21,7 +21,7 @@ export interface PbLink {
 export function encodePbNode(node: PbNode): Bytes {
   const writer = new MessageWriter()
   for (const link of node.links) {
-    const inner = new MessageWriter().bytes(1, encodeCid(link.cid)).bytes(2, utf8.encode(link.name))
+    const inner = new MessageWriter().bytes(1, encodeCid(link.cid)).bytes(2, utf8(link.name))
     if (link.dagBytes !== null) inner.uint(3, link.dagBytes)
     writer.message(2, inner)
   }
@@ -59,13 +59,8 @@ function decodeLink(bytes: Bytes): PbLink {
   return { cid, name, dagBytes }
 }
 
-const utf8 = new TextEncoder()
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
 function decodeName(bytes: Bytes): string {
-  try {
-    return strictUtf8.decode(bytes)
-  } catch {
-    throw malformed('nameUtf8')
-  }
+  const name = textOf(bytes)
+  if (name === null) throw malformed('nameUtf8')
+  return name
 }

@@ -216,16 +216,17 @@ export function childrenOf(node: FsNode): (WantedBlock & { dagBytes: number | nu
           : { cid, dagBytes, size: null, rank: size > LEAF_BYTES_MAX ? 'inner' : 'leaf' },
       )
     case 'directory':
-      for (const { name } of node.links) if (!isEntryName(name)) throw malformed('entryName')
-      return node.links.map(childOfDirectory)
     case 'shard':
-      for (const { name, isShard } of node.links) {
-        if (!isShard && !isEntryName(name)) throw malformed('entryName')
-      }
       return node.links.map(childOfDirectory)
   }
 }
 
-function childOfDirectory({ cid, dagBytes }: PbLink): WantedBlock & { dagBytes: number | null } {
+function childOfDirectory({
+  cid,
+  dagBytes,
+  name,
+  isShard = false,
+}: PbLink & { readonly isShard?: boolean }): WantedBlock & { dagBytes: number | null } {
+  if (!isShard && !isEntryName(name)) throw malformed('entryName')
   return cid.codec === RAW ? { cid, dagBytes, size: dagBytes, rank: 'leaf' } : { cid, dagBytes, size: null, rank: 'inner' }
 }

@@ -1,3 +1,4 @@
+import type { Cid } from './cid.ts'
 import type { Damage } from '../messages/damage.ts'
 import { type ContentProblem, problemSentence } from './problem.ts'
 
@@ -10,6 +11,15 @@ export class ContentError extends Error {
     this.name = 'ContentError'
     this.problem = problem
   }
+}
+
+/** `code`: the number of the codec or the hash function. */
+export function unsupported(what: 'codec' | 'hash', code: number): ContentError {
+  return new ContentError({ kind: 'unsupported', what, code: `0x${code.toString(16)}` })
+}
+
+export function missing(cid: Cid): ContentError {
+  return new ContentError({ kind: 'missing', cid: cid.text })
 }
 
 export function malformed(what: Damage): ContentError {

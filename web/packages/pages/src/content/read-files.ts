@@ -1,9 +1,10 @@
-import { compareBytes, type Bytes } from './bytes.ts'
+import { compareBytes, utf8, type Bytes } from './bytes.ts'
 import { RAW, type Cid, type CidKey } from './cid.ts'
 import type { PbLink } from './dag-pb.ts'
-import { ContentError, malformed } from './error.ts'
+import { ContentError, malformed, missing } from './error.ts'
 import { HAMT_ROOT, hamtPathBelow, type HamtPath } from './shard.ts'
 import type { BlockStore } from './block-store.ts'
+import { sizeOf, type Leaf } from './block-table.ts'
 import { nodeIn } from './decoded-nodes.ts'
 import { isEntryName, modifiedOf, type FsNode } from './unixfs.ts'
 import { DEPTH_MAX } from './dag-walk.ts'
@@ -124,7 +125,7 @@ class ListingWalk {
       if (this.#count.isPauseDue()) yield
       const below = hamtPathBelow(trail, shard.fanout, link)
       if (!link.isShard) {
-        entries.push({ link, depth, key: utf8.encode(link.name) })
+        entries.push({ link, depth, key: utf8(link.name) })
         continue
       }
       this.#noteVisit(depth + 1)
@@ -149,8 +150,6 @@ class ListingWalk {
   }
 }
 
-const utf8 = new TextEncoder()
-
 function join(path: string, name: string): string {
   if (!isEntryName(name)) throw malformed('entryName')
   return path === '' ? name : `${path}/${name}`
@@ -164,45 +163,44 @@ export function readFile(store: BlockStore, file: Cid, type = ''): Blob {
   const append = (cid: Cid, statedSize: number | null, depth: number): void => {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (parts.length >= PARTS_MAX) throw new ContentError({ kind: 'too-many', what: 'parts', max: PARTS_MAX })
-    const node = read.get(cid.key) ?? fileNodeOf(store, nodes, cid)
+    const node = read.get(cid.key) ?? fileNodeOf(store, cid, nodes)
     read.set(cid.key, node)
     const { size, own, children } = node
     if (statedSize !== null && statedSize !== size) throw malformed('blockSize')
-    if (own !== null) parts.push(own)
-    for (const child of children) append(child.cid, child.size, depth + 1)
+    // A leaf that is made when it is read needs to be awaited.
+    if (!(own instanceof Uint8Array || own instanceof Blob)) throw missing(cid)
+    if (own instanceof Blob || own.length > 0) parts.push(own)
+    for (const child of children) {
+      // Skips empty children. A few blocks could list any number of them.
+      if (child.size > 0) append(child.cid, child.size, depth + 1)
+    }
   }
   append(file, null, 0)
   return new Blob(parts, { type })
 }
 
-interface FileNode {
+/** A block of a file: the bytes that are in it, and the blocks of the bytes that follow them. */
+export interface FileNode {
   readonly size: number
-  readonly own: Bytes | Blob | null
+  readonly own: Bytes | Leaf
   readonly children: readonly { cid: Cid; size: number }[]
 }
 
-function fileNodeOf(store: BlockStore, nodes: (cid: Cid) => FsNode | null, cid: Cid): FileNode {
+/** Throws if the block is missing, or is not a part of a file. */
+export function fileNodeOf(blocks: Pick<BlockStore, 'get'>, cid: Cid, nodes = (cid: Cid) => nodeIn(blocks, cid)): FileNode {
   if (cid.codec === RAW) {
-    const block = store.get(cid)
-    const size = store.size(cid)
-    if (block === null || size === null) throw new ContentError({ kind: 'missing', cid: cid.text })
-    // A leaf that is made when it is read needs to be awaited.
-    if (!(block instanceof Uint8Array || block instanceof Blob)) throw new ContentError({ kind: 'missing', cid: cid.text })
-    return { size, own: block, children: [] }
+    const own = blocks.get(cid)
+    if (own === null) throw missing(cid)
+    return { size: sizeOf(own), own, children: [] }
   }
   const node = nodes(cid)
   switch (node?.kind) {
     case undefined:
-      throw new ContentError({ kind: 'missing', cid: cid.text })
+      throw missing(cid)
     case 'leaf':
       return { size: node.bytes.length, own: node.bytes, children: [] }
     case 'file':
-      // Skips empty children. A few blocks could list any number of them.
-      return {
-        size: node.size,
-        own: node.bytes.length > 0 ? node.bytes : null,
-        children: node.children.filter((child) => child.size > 0),
-      }
+      return { size: node.size, own: node.bytes, children: node.children }
     case 'directory':
     case 'shard':
     case 'symlink':

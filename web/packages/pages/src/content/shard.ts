@@ -1,4 +1,4 @@
-import { isSameBytes, type Bytes } from './bytes.ts'
+import { isSameBytes, utf8, type Bytes } from './bytes.ts'
 import { cidOf, DAG_PB, type Cid } from './cid.ts'
 import { encodePbNode, type PbLink } from './dag-pb.ts'
 import { ContentError, malformed } from './error.ts'
@@ -135,8 +135,7 @@ export async function* buildShards(
   return { cid, dagBytes: links.reduce((sum, link) => sum + link.dagBytes, block.length) }
 }
 
-const utf8 = new TextEncoder()
-export const hashOf = (name: string) => murmur3(utf8.encode(name))
+export const hashOf = (name: string) => murmur3(utf8(name))
 
 /** The slot of a hash in a shard whose names have the same first `bits`. A hash without further bits has none, -1. */
 export function slotOf(hash: bigint, bits: number, fanout: number): number {

@@ -1,7 +1,7 @@
 import type { Bytes } from './bytes.ts'
 import { DAG_PB, RAW, type Cid } from './cid.ts'
 import { decodePbNode, encodePbNode, type PbLink } from './dag-pb.ts'
-import { ContentError, malformed } from './error.ts'
+import { ContentError, malformed, unsupported } from './error.ts'
 import { bytesOf, decodeFields, decodePacked, MessageWriter, uintOf, type Field } from './protobuf.ts'
 import { fanoutOf, SHARD_TYPE, shardLinks, type ShardLink } from './shard.ts'
 
@@ -45,7 +45,7 @@ export function encodeDirectory(links: readonly PbLink[]): Bytes {
 export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
   if (cid.codec === RAW) return { kind: 'leaf', bytes: block }
   if (cid.codec !== DAG_PB) {
-    throw new ContentError({ kind: 'unsupported', what: 'codec', code: `0x${cid.codec.toString(16)}` })
+    throw unsupported('codec', cid.codec)
   }
   const { links, data } = decodePbNode(block)
   if (data === null) throw malformed('noFileSystem')

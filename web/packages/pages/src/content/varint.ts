@@ -18,11 +18,11 @@ export function decodeVarint(bytes: Uint8Array, offset: number): { value: number
     const byte = bytes[at] ?? 0
     value += (byte & 0x7f) * scale
     if (byte < 0x80) {
-      if (byte === 0 && at > offset) throw malformed('varintLong')
-      if (!Number.isSafeInteger(value)) throw malformed('varintRange')
+      if (byte === 0 && at > offset) throw malformed('numberLong')
+      if (!Number.isSafeInteger(value)) throw malformed('numberRange')
       return { value, next: at + 1 }
     }
     scale *= 0x80
   }
-  throw malformed('varintEndless')
+  throw malformed('numberEndless')
 }

@@ -1,4 +1,4 @@
-import type { Bytes } from '../content/index.ts'
+import { utf8, type Bytes } from '../content/index.ts'
 
 /** AES-256-GCM with the key of one page's records. */
 export interface RecordCipher {
@@ -17,9 +17,8 @@ export interface Secrets {
 export type DeriveSecrets = (key: Bytes, salt: Bytes) => Promise<Secrets>
 
 const SECRET_BYTES = 32
-const encoded = (text: string): Bytes => new TextEncoder().encode(text)
-const COMMITMENT = encoded('watchfire private commitment')
-const RECORDS = encoded('watchfire private records')
+const COMMITMENT = utf8('watchfire private commitment')
+const RECORDS = utf8('watchfire private records')
 
 /** WebCrypto if available. It exists only over HTTPS and on localhost. */
 export const deriveSecrets: DeriveSecrets = globalThis.crypto?.subtle === undefined ? deriveInScript : deriveInBrowser

@@ -1,4 +1,17 @@
-import { compareBytes, concat, forEachItem, isEntryName, ItemCount, sorted, type Bytes, type PausingWork } from '../content/index.ts'
+import {
+  compareBytes,
+  concat,
+  forEachItem,
+  isEntryName,
+  ItemCount,
+  sorted,
+  textOf,
+  uint32,
+  uint64,
+  utf8,
+  type Bytes,
+  type PausingWork,
+} from '../content/index.ts'
 import { PrivateError } from './error.ts'
 import { CONTENT_BYTES_MAX } from './layout.ts'
 import type { IndexProblem } from './problem.ts'
@@ -38,9 +51,7 @@ export function* encodeIndex(index: Index): PausingWork<Bytes> {
   yield* check(index)
   const parts: Bytes[] = [Uint8Array.of(index.isDirectory ? 1 : 0), text(index.name), uint32(index.entries.length)]
   yield* forEachItem(index.entries, ({ path, kind, bytes }) => {
-    const size = new Uint8Array(8)
-    new DataView(size.buffer).setBigUint64(0, BigInt(bytes))
-    parts.push(Uint8Array.of(KINDS.indexOf(kind)), text(path), size)
+    parts.push(Uint8Array.of(KINDS.indexOf(kind)), text(path), uint64(bytes))
   })
   const encoded = concat(parts)
   if (encoded.length > INDEX_BYTES_MAX) throw refused('too-long')
@@ -109,13 +120,13 @@ function* checkPaths(entries: readonly PrivateEntry[]): PausingWork<void> {
   }
   yield* forEachItem(entries, checkPath, count)
   let before: { path: string; key: Bytes } | null = null
-  for (const { path } of entries) {
-    if (count.isPauseDue()) yield
+  const checkOrder = ({ path }: PrivateEntry) => {
     const key = sortedBy(path)
     // A directory with entries needs no entry of its own.
     if (before !== null && (compareBytes(before.key, key) >= 0 || path.startsWith(`${before.path}/`))) throw refused('order')
     before = { path, key }
   }
+  yield* forEachItem(entries, checkOrder, count)
 }
 
 /** Compares name by name, so that the entries of a directory directly follow it. No name contains a NUL. */
@@ -127,19 +138,9 @@ function isName(name: string): boolean {
   return isEntryName(name) && name.isWellFormed()
 }
 
-function utf8(words: string): Bytes {
-  return new TextEncoder().encode(words)
-}
-
 function text(words: string): Bytes {
   const bytes = utf8(words)
   return concat([Uint8Array.of(bytes.length >> 8, bytes.length & 255), bytes])
-}
-
-function uint32(number: number): Bytes {
-  const bytes = new Uint8Array(4)
-  new DataView(bytes.buffer).setUint32(0, number)
-  return bytes
 }
 
 function refused(index: IndexProblem): PrivateError {
@@ -171,12 +172,9 @@ class Reader {
   }
 
   text(): string {
-    const bytes = this.#take(this.uint(2))
-    try {
-      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    } catch {
-      throw refused('utf8')
-    }
+    const words = textOf(this.#take(this.uint(2)))
+    if (words === null) throw refused('utf8')
+    return words
   }
 
   #take(length: number): Uint8Array {

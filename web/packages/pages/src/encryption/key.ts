@@ -2,11 +2,12 @@ import type { Bytes } from '../content/index.ts'
 
 const KEY_BYTES = 32
 
-/** A new key for one page, as in a link: base64url without padding. */
-export function newKey(): string {
-  return writeKey(crypto.getRandomValues(new Uint8Array(KEY_BYTES)))
+/** A new key for one page. */
+export function newKey(): Bytes {
+  return crypto.getRandomValues(new Uint8Array(KEY_BYTES))
 }
 
+/** The key as in a link: base64url without padding. */
 export function writeKey(key: Uint8Array): string {
   return btoa(String.fromCharCode(...key))
     .replaceAll('+', '-')

@@ -1,7 +1,7 @@
 import { MemoryBlockStore, buildFile, ContentError, dagBytesMax, HashProgress, inTasks } from '../content/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from '../swarm/index.ts'
-import { newKey, readKey } from './key.ts'
+import { newKey, writeKey } from './key.ts'
 import { PlaintextContent } from './plaintext-content.ts'
 import type { ReadableContent } from './readable-content.ts'
 import { Records } from './records.ts'
@@ -32,9 +32,7 @@ export async function publishPrivate(sources: readonly Source[], options: Privat
   const content = await inTasks(PlaintextContent.of(name ?? '', isDirectory, sources, options.emptyFolders), signal)
   const bytesTotal = content.layout.sealedBytes
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
-  const text = newKey()
-  const key = readKey(text)
-  if (key === null) throw new Error('a new key is valid')
+  const key = newKey()
   const records = await Records.sealing(key, content.layout)
   const source = name ?? first.path
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
@@ -44,7 +42,7 @@ export async function publishPrivate(sources: readonly Source[], options: Privat
     const step = await building.next()
     if (step.done) {
       const size = content.index.entries.reduce((sum, { bytes }) => sum + bytes, 0)
-      return { root: step.value.cid.text, size, blocks: store.blocks, store, key: text, content }
+      return { root: step.value.cid.text, size, blocks: store.blocks, store, key: writeKey(key), content }
     }
     const { cid, block, size } = step.value
     if (block instanceof Uint8Array) {

@@ -3,7 +3,7 @@ import type { Bytes } from '../content/index.ts'
 import { ContentError, inOneTask, isSameBytes, parseCid, RAW, readFile } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import type { Entry, Listing, PageSession, PageState } from '../swarm/index.ts'
-import { newKey, readKey } from './key.ts'
+import { newKey, readKey, writeKey } from './key.ts'
 import { DecryptedContent, readWhole, type Ciphertext } from './decrypted-content.ts'
 import { PlaintextContent } from './plaintext-content.ts'
 import { publishPrivate } from './publish.ts'
@@ -239,7 +239,7 @@ describe('an open page', () => {
     expect(await decided(page)).toMatchObject({
       problem: { message: expect.stringMatching(/^The key in this link does not open this page\./) },
     })
-    page.unlock(newKey())
+    page.unlock(writeKey(newKey()))
     expect(await decided(page)).toMatchObject({ problem: { problem: { kind: 'wrong-key' } } })
     page.unlock(publication.key)
     expect((await decided(page)).kind).toBe('open')
@@ -257,7 +257,7 @@ describe('an open page', () => {
 
   test('is not shown as private if it is public', async () => {
     const held = new Held(text('# Anybody'))
-    const page = new ReadablePage(held, newKey())
+    const page = new ReadablePage(held, writeKey(newKey()))
     held.arrive()
     expect(await decided(page)).toMatchObject({ kind: 'closed', problem: { problem: { kind: 'not-private' } } })
   })
@@ -266,7 +266,7 @@ describe('an open page', () => {
     ['has no room for its start', 'loading', new ContentError({ kind: 'no-room', bytes: 0 })],
     ['has failed', 'failed', new ContentError({ kind: 'too-deep', depthMax: 32 })],
   ] as const)('rejects a request for a file if it %s', async (_, phase, reason) => {
-    for (const key of [null, newKey()]) {
+    for (const key of [null, writeKey(newKey())]) {
       const held = new Held(new Blob([pattern(5 * MIB)]))
       held.phase = phase
       held.open = () => Promise.reject(reason)

@@ -82,15 +82,8 @@ export class ReadablePage implements PageSession {
   }
 
   listing(): Listing | null {
-    switch (this.#privacy.kind) {
-      case 'unknown':
-      case 'closed':
-        return null
-      case 'public':
-        return this.#session.listing()
-      case 'open':
-        return this.#listingOf(this.#privacy.content.index)
-    }
+    if (this.#privacy.kind === 'open') return this.#listingOf(this.#privacy.content.index)
+    return this.#privacy.kind === 'public' ? this.#session.listing() : null
   }
 
   async file(path: string, options: { signal?: AbortSignal; type?: string } = {}): Promise<Blob> {

@@ -1,10 +1,10 @@
-import { concat, isSameBytes, type Bytes } from '../content/index.ts'
+import { concat, isSameBytes, utf8, type Bytes } from '../content/index.ts'
 import { deriveSecrets, type DeriveSecrets, type RecordCipher } from './cipher.ts'
 import { PrivateError } from './error.ts'
 import { HEADER_BYTES, isRecordBytes, Layout, TAG_BYTES } from './layout.ts'
 
 /** The magic bytes of every private page. The last letter is the version. */
-const MAGIC: Bytes = new TextEncoder().encode('watchfire seal 1')
+const MAGIC: Bytes = utf8('watchfire seal 1')
 /** The part of the header that does not depend on the key. */
 const PREFIX_BYTES = 32
 const NONCE_BYTES = 12
@@ -62,7 +62,7 @@ export class Records {
   /** Encrypts the content of a record. */
   seal(record: number, content: Bytes): Promise<Bytes> {
     const { from, to } = this.layout.contentOf(record)
-    if (content.length !== to - from) throw new Error(`record ${record} must have ${to - from} bytes of content, not ${content.length}`)
+    if (content.length !== to - from) throw new Error(`cannot seal record ${record}: it has another length`)
     return this.#cipher.seal(this.#nonce(record), content)
   }
 

@@ -23,7 +23,9 @@ export class SealedLeaves implements LeafSource {
     const { layout } = this.#records
     const record = from / layout.recordBytes
     const end = Math.min(to, this.size)
-    if (!Number.isInteger(record) || end !== layout.sealedOf(record).to) throw new Error('a leaf is exactly one record')
+    if (!Number.isInteger(record) || end !== layout.sealedOf(record).to) {
+      throw new Error(`cannot seal record ${record}: it has another length`)
+    }
     return { size: end - from, arrayBuffer: async () => (await this.#seal(record)).buffer }
   }
 

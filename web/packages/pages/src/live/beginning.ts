@@ -1,7 +1,7 @@
-import { type Bytes, type Cid, cidOf, DAG_PB } from '../content/index.ts'
+import { type Bytes, type Cid, cidOf, DAG_PB, uint64 } from '../content/index.ts'
 import { decodePbNode, encodePbNode, type PbNode } from '../content/dag-pb.ts'
 import { LiveError } from './error.ts'
-import { BEGINNING, FieldReader, NODE_BYTES_MAX, uint64, writeFields } from './fields.ts'
+import { BEGINNING, FieldReader, NODE_BYTES_MAX, writeFields } from './fields.ts'
 
 /** The first node of a live page. Its CID is the page's. */
 export interface Beginning {

@@ -1,8 +1,8 @@
-import { type Bytes, type Cid, DAG_PB, RAW, SHA2_256 } from '../content/index.ts'
+import { type Bytes, type Cid, DAG_PB, RAW, SHA2_256, uint32, uint64 } from '../content/index.ts'
 import { decodePbNode, type PbLink, type PbNode } from '../content/dag-pb.ts'
 import { type Block, blockOf } from './beginning.ts'
 import { LiveError } from './error.ts'
-import { ENTRY, FieldReader, NODE_BYTES_MAX, uint32, uint64, writeFields } from './fields.ts'
+import { ENTRY, FieldReader, NODE_BYTES_MAX, writeFields } from './fields.ts'
 
 /** The most entries of a page. */
 export const ENTRIES_MAX = 10_000

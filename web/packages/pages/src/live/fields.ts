@@ -1,4 +1,4 @@
-import { concat, type Bytes } from '../content/index.ts'
+import { concat, textOf, utf8, type Bytes } from '../content/index.ts'
 import { LiveError } from './error.ts'
 
 /** The longest node of an entry in bytes. */
@@ -6,7 +6,7 @@ export const NODE_BYTES_MAX = 4096
 /** The longest title of a page, and the longest name of an entry, in bytes. */
 export const NAME_BYTES_MAX = 255
 
-const MAGIC = new TextEncoder().encode('watchfire live 1')
+const MAGIC = utf8('watchfire live 1')
 
 /** The kinds of nodes. */
 export const BEGINNING = 0
@@ -59,11 +59,9 @@ export class FieldReader {
     if (length > NAME_BYTES_MAX) throw new LiveError('NameTooLong')
     const bytes = this.bytes(length)
     if (this.#at < this.#data.length) throw new LiveError('TrailingBytes')
-    try {
-      return strictUtf8.decode(bytes)
-    } catch {
-      throw new LiveError('NotUtf8')
-    }
+    const name = textOf(bytes)
+    if (name === null) throw new LiveError('NotUtf8')
+    return name
   }
 
   #view(length: number): DataView {
@@ -73,21 +71,8 @@ export class FieldReader {
 
 /** The data of a node: the magic bytes, its kind, its fields, and a name. */
 export function writeFields(kind: number, fields: readonly Bytes[], name: string): Bytes {
-  const text = new TextEncoder().encode(name)
+  const text = utf8(name)
   if (text.length > NAME_BYTES_MAX) throw new LiveError('NameTooLong')
   return concat([MAGIC, Uint8Array.of(kind), ...fields, Uint8Array.of(text.length >> 8, text.length & 255), text])
 }
 
-export function uint32(value: number): Bytes {
-  const bytes = new Uint8Array(4)
-  new DataView(bytes.buffer).setUint32(0, value)
-  return bytes
-}
-
-export function uint64(value: number): Bytes {
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setBigUint64(0, BigInt(value))
-  return bytes
-}
-
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

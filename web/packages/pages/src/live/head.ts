@@ -1,7 +1,7 @@
-import { type Bytes, type Cid, concat, DAG_PB, isSameBytes, makeCid, SHA2_256 } from '../content/index.ts'
+import { type Bytes, type Cid, concat, DAG_PB, isSameBytes, makeCid, SHA2_256, uint32, utf8 } from '../content/index.ts'
 import { ENTRIES_MAX, isNodeCid } from './entry.ts'
 import { LiveError } from './error.ts'
-import { checkMagic, uint32 } from './fields.ts'
+import { checkMagic } from './fields.ts'
 import { type SigningKey, verifySignature } from './signing.ts'
 
 /** The length of a head. */
@@ -9,7 +9,7 @@ export const HEAD_BYTES = 148
 /** The signature covers the bytes before it. */
 const SIGNED_BYTES = 84
 
-const MAGIC = new TextEncoder().encode('watchfire head 1')
+const MAGIC = utf8('watchfire head 1')
 
 /** The last entry of a live page, signed by its publisher. */
 export interface Head {

@@ -1,4 +1,4 @@
-import { BlockTable, ContentError, RAW, readSlice, sizeOf, type BlockStore, type Bytes, type Cid, type KeyStore } from '../content/index.ts'
+import { BlockTable, ContentError, RAW, sizeOf, type BlockStore, type Bytes, type Cid, type KeyStore } from '../content/index.ts'
 import { sizeText } from '../messages/index.ts'
 import { storage } from '../messages/storage.ts'
 import type { StoredBlock } from './block-file.ts'
@@ -114,16 +114,6 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
 
   get key(): KeyStore | null {
     return this.#disk?.key ?? null
-  }
-
-  async read(cid: Cid): Promise<Bytes> {
-    const block = this.get(cid)
-    if (block === null) throw new ContentError({ kind: 'missing', cid: cid.text })
-    if (block instanceof Uint8Array) return block
-    const bytes = await readSlice(cid, block)
-    if (bytes !== null) return bytes
-    this.#lose(cid)
-    throw new ContentError({ kind: 'missing', cid: cid.text })
   }
 
   room(): Promise<void> | null {
@@ -308,7 +298,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     this.notify({ kind: 'trouble', sentence })
   }
 
-  #lose(cid: Cid): void {
+  protected withdraw(cid: Cid): void {
     const block = this.table.get(cid.key)
     if (block === undefined) return
     this.table.delete(cid.key)

@@ -1,15 +1,4 @@
-import {
-  ContentError,
-  decodeFsNode,
-  DEPTH_MAX,
-  malformed,
-  nodeIn,
-  RAW,
-  type Bytes,
-  type Cid,
-  type Leaf,
-  type FsNode,
-} from '../content/index.ts'
+import { ContentError, DEPTH_MAX, fileNodeOf, malformed, sizeOf, type Bytes, type Cid, type Leaf } from '../content/index.ts'
 
 /** The blocks that are here. */
 export interface LocalBlocks {
@@ -31,7 +20,7 @@ export class FileTree {
   private constructor(blocks: LocalBlocks, top: Cid) {
     this.#blocks = blocks
     this.#top = top
-    this.size = this.#nodeOf(top).size
+    this.size = fileNodeOf(blocks, top).size
   }
 
   /** Returns `null` while the root block is not here. Throws if it is not a file. */
@@ -46,10 +35,11 @@ export class FileTree {
     let size = this.size
     for (let depth = 0; depth < DEPTH_MAX; depth++) {
       if (!this.#blocks.has(cid)) return { cid, from, to: from + size, isHere: false }
-      const node = this.#nodeOf(cid)
+      const node = fileNodeOf(this.#blocks, cid)
       if (node.size !== size) throw malformed('blockSize')
-      if (position < from + node.ownBytes) return { cid, from, to: from + node.ownBytes, isHere: true }
-      const child = childAt(node.children, from + node.ownBytes, position)
+      const ownEnd = from + sizeOf(node.own)
+      if (position < ownEnd) return { cid, from, to: ownEnd, isHere: true }
+      const child = childAt(node.children, ownEnd, position)
       cid = child.cid
       from = child.from
       size = child.size
@@ -58,11 +48,9 @@ export class FileTree {
   }
 
   /** The bytes of a part that is here. */
-  async bytesOf({ cid, from, to }: Part): Promise<Bytes> {
-    const block = await this.#blocks.read(cid)
-    if (cid.codec === RAW) return block
-    const node = decodeFsNode(cid, block)
-    return node.kind === 'leaf' || node.kind === 'file' ? node.bytes.subarray(0, to - from) : new Uint8Array()
+  async bytesOf({ cid }: Part): Promise<Bytes> {
+    const { own } = fileNodeOf(this.#blocks, cid)
+    return own instanceof Uint8Array ? own : this.#blocks.read(cid)
   }
 
   /** Missing blocks between two positions, the nearest first. Checks at most `blocksMax` blocks. */
@@ -74,30 +62,6 @@ export class FileTree {
       at = part.to
     }
     return absent
-  }
-
-  #nodeOf(cid: Cid): { size: number; ownBytes: number; children: readonly { cid: Cid; size: number }[] } {
-    if (cid.codec === RAW) {
-      const size = this.#blocks.size(cid) ?? 0
-      return { size, ownBytes: size, children: [] }
-    }
-    const node = this.#decoded(cid)
-    switch (node.kind) {
-      case 'leaf':
-        return { size: node.bytes.length, ownBytes: node.bytes.length, children: [] }
-      case 'file':
-        return { size: node.size, ownBytes: node.bytes.length, children: node.children }
-      case 'directory':
-      case 'shard':
-      case 'symlink':
-        throw malformed('noFile')
-    }
-  }
-
-  #decoded(cid: Cid): FsNode {
-    const node = nodeIn(this.#blocks, cid)
-    if (node === null) throw malformed('innerKept')
-    return node
   }
 }
 

@@ -4,7 +4,7 @@ import type { Millis } from './clock.ts'
 import type { FirstRequest } from './first-request.ts'
 import { MessageAssembler, type AssemblyBudget } from './message-assembler.ts'
 import { PeerInbox } from './peer-inbox.ts'
-import { RecentSet } from './recent-set.ts'
+import { RecentSet } from '../bitswap/index.ts'
 import { DualPathPeer, type DualPathPeerOptions } from './dual-path-peer.ts'
 
 /** Peers of one page that this tab exchanges messages with. When the limit is reached, further peers are not added. */

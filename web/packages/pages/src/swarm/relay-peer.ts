@@ -5,6 +5,7 @@ import type { Clock, Millis } from './clock.ts'
 import { PeerLost } from './peer.ts'
 import type { UnacknowledgedMessage } from './message-path.ts'
 import { encodeRelayFrame, isShort, nextToSend, RELAY_OVERHEAD_BYTES } from './segment.ts'
+import { readRefusal } from './server-messages.ts'
 
 /** Frames to one peer that the server has not answered yet. */
 const WINDOW = 4
@@ -19,6 +20,8 @@ const ACCEPTED_MAX = 16
 const ACCEPTED_BYTES_MAX = 32 << 10
 /** Bounds on the retry delays that the server sends. */
 const DELAY_MIN: Millis = 10
+/** The retry delay when the server sends none. */
+const DELAY_DEFAULT: Millis = 50
 const DELAY_MAX: Millis = 10_000
 
 interface Outgoing extends UnacknowledgedMessage {
@@ -152,10 +155,10 @@ export class RelayPeer {
         break
       case 'timeout':
         outgoing.ranges.unshift([from, to])
-        if (++this.#timeouts >= TIMEOUTS_MAX) this.#lose('the server does not answer')
+        if (++this.#timeouts >= TIMEOUTS_MAX) this.#lose(reply.status)
         break
       case 'offline':
-        this.#lose('offline')
+        this.#lose(reply.status)
         break
     }
     this.#pump()
@@ -176,12 +179,13 @@ export class RelayPeer {
 
   #handleRefusal(response: unknown, partBytes: number): void {
     const { reason, retryAfter, max } = readRefusal(response)
+    const delay = retryAfter ?? DELAY_DEFAULT
     if (reason === 'peer busy') {
       this.#busySince ??= this.#clock.now()
-      if (this.#clock.now() - this.#busySince >= BUSY_MAX) this.#lose('the peer does not read')
-      else this.#wait(Math.max(retryAfter, Math.min(BACKOFF_MAX, retryAfter * 2 ** this.#busyWaits)))
+      if (this.#clock.now() - this.#busySince >= BUSY_MAX) this.#lose(reason)
+      else this.#wait(Math.max(delay, Math.min(BACKOFF_MAX, delay * 2 ** this.#busyWaits)))
     } else if (reason === 'relay budget') {
-      this.#wait(retryAfter)
+      this.#wait(delay)
     } else if (reason === 'relay frame too large' && max > RELAY_OVERHEAD_BYTES && partBytes + RELAY_OVERHEAD_BYTES > max) {
       this.#partBytesMax = max - RELAY_OVERHEAD_BYTES
     } else {
@@ -202,15 +206,5 @@ export class RelayPeer {
     this.#lost = new PeerLost(reason)
     this.#stopWaiting?.()
     for (const { reject } of this.#outgoing.splice(0)) reject(this.#lost)
-  }
-}
-
-function readRefusal(response: unknown): { reason: string; retryAfter: number; max: number } {
-  const fields: Record<string, unknown> = typeof response === 'object' && response !== null ? { ...response } : {}
-  const { reason, retry_after_ms: retryAfter, max } = fields as { reason?: unknown; retry_after_ms?: unknown; max?: unknown }
-  return {
-    reason: typeof reason === 'string' ? reason : 'refused',
-    retryAfter: typeof retryAfter === 'number' && retryAfter >= 0 ? retryAfter : 50,
-    max: typeof max === 'number' ? max : 0,
   }
 }

@@ -1,5 +1,7 @@
 import type { PeerId } from '../bitswap/index.ts'
 import type { Counts, Have, PeerKind } from './api.ts'
+import type { Millis } from './clock.ts'
+import { fieldsOf } from './fields.ts'
 
 /** Reads the server's messages on a page's topic. The input can be anything. */
 
@@ -13,7 +15,7 @@ export interface PeerInfo {
 const PEERS_MAX = 64
 
 export function readPeerInfo(payload: unknown): PeerInfo | null {
-  const { peer, have, kind } = fields(payload)
+  const { peer, have, kind } = fieldsOf(payload)
   if (typeof peer !== 'string' || !/^[0-9a-f]{16}$/.test(peer)) return null
   return {
     peer: peer as PeerId,
@@ -24,7 +26,7 @@ export function readPeerInfo(payload: unknown): PeerInfo | null {
 }
 
 export function readPeerList(payload: unknown): PeerInfo[] {
-  const { peers } = fields(payload)
+  const { peers } = fieldsOf(payload)
   if (!Array.isArray(peers)) return []
   return peers.slice(0, PEERS_MAX).flatMap((each) => readPeerInfo(each) ?? [])
 }
@@ -32,11 +34,12 @@ export function readPeerList(payload: unknown): PeerInfo[] {
 export function readCounts(payload: unknown): Counts | null {
   const counts = readTriple(payload)
   // The server leaves out the counts of nodes if there are none.
-  return counts && { ...counts, nodes: readTriple(fields(payload).nodes) ?? { watching: 0, holders: 0, partial: 0 } }
+  const { nodes } = fieldsOf(payload)
+  return counts && { ...counts, nodes: readTriple(nodes) ?? { watching: 0, holders: 0, partial: 0 } }
 }
 
 function readTriple(payload: unknown): Counts['nodes'] | null {
-  const { watching, holders, partial } = fields(payload)
+  const { watching, holders, partial } = fieldsOf(payload)
   return isCount(watching) && isCount(holders) && isCount(partial) ? { watching, holders, partial } : null
 }
 
@@ -57,12 +60,12 @@ export interface JoinReply {
 
 /** Milliseconds since the page was last available. `null` if the server does not know. */
 export function readLastAvailable(payload: unknown): number | null {
-  const { last_available: seconds } = fields(payload)
+  const { last_available: seconds } = fieldsOf(payload)
   return typeof seconds === 'number' && seconds >= 0 && Number.isFinite(seconds) ? seconds * 1000 : null
 }
 
 export function readJoinReply(payload: unknown): JoinReply {
-  const { counts, stun } = fields(payload)
+  const { counts, stun } = fieldsOf(payload)
   return {
     self: readPeerInfo(payload)?.peer ?? null,
     peers: readPeerList(payload),
@@ -72,7 +75,7 @@ export function readJoinReply(payload: unknown): JoinReply {
 }
 
 function readStun(payload: unknown): StunServer | null {
-  const { host, port, second_port: second } = fields(payload)
+  const { host, port, second_port: second } = fieldsOf(payload)
   if (!isPort(port)) return null
   const secondPort = isPort(second) ? second : null
   if (host === undefined) return { host: null, port, secondPort }
@@ -84,33 +87,23 @@ function isPort(value: unknown): value is number {
   return isCount(value) && value > 0 && value <= 65_535
 }
 
-export function readReason(payload: unknown): string {
-  const { reason } = fields(payload)
-  return typeof reason === 'string' ? reason : 'refused'
+export interface Refusal {
+  readonly reason: string
+  /** The time after which a retry may succeed. `null` if a retry is useless. */
+  readonly retryAfter: Millis | null
+  /** The limit that was reached. 0 if the server does not say. */
+  readonly max: number
+}
+
+export function readRefusal(payload: unknown): Refusal {
+  const { reason, retry_after_ms: retryAfter, max } = fieldsOf(payload)
+  return {
+    reason: typeof reason === 'string' ? reason : 'refused',
+    retryAfter: typeof retryAfter === 'number' ? retryAfter : null,
+    max: typeof max === 'number' ? max : 0,
+  }
 }
 
 function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-}
-
-interface Fields {
-  peer?: unknown
-  have?: unknown
-  kind?: unknown
-  peers?: unknown
-  counts?: unknown
-  watching?: unknown
-  holders?: unknown
-  partial?: unknown
-  nodes?: unknown
-  reason?: unknown
-  last_available?: unknown
-  stun?: unknown
-  host?: unknown
-  port?: unknown
-  second_port?: unknown
-}
-
-function fields(payload: unknown): Fields {
-  return typeof payload === 'object' && payload !== null ? payload : {}
 }

@@ -3,6 +3,7 @@ import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import type { Clock, Millis } from './clock.ts'
 import { encodeSignalFrame } from './segment.ts'
+import { readRefusal } from './server-messages.ts'
 
 /** Signals that wait for one peer. When the limit is reached, further signals are dropped. */
 const WAITING_MAX = 32
@@ -55,17 +56,11 @@ export class SignalSender {
           if (++timeouts >= TIMEOUTS_MAX) return false
           break
         case 'error': {
-          const delay = retryAfter(reply.response)
+          const { retryAfter: delay } = readRefusal(reply.response)
           if (delay === null || this.#clock.now() >= until) return false
           await new Promise<void>((resolve) => this.#clock.after(Math.min(DELAY_MAX, Math.max(DELAY_MIN, delay)), resolve))
         }
       }
     }
   }
-}
-
-/** The retry delay in a rejection. `null` if a retry is useless. */
-function retryAfter(response: unknown): Millis | null {
-  if (typeof response !== 'object' || response === null || !('retry_after_ms' in response)) return null
-  return typeof response.retry_after_ms === 'number' ? response.retry_after_ms : null
 }

@@ -9,7 +9,7 @@ import {
   readPeerInfo,
   readPeerList,
   readLastAvailable,
-  readReason,
+  readRefusal,
   readJoinReply,
   type PeerInfo,
   type StunServer,
@@ -124,7 +124,7 @@ export class TopicMembership {
   }
 
   #handleRefused(response: unknown): void {
-    const reason = readReason(response)
+    const { reason } = readRefusal(response)
     this.presence = { kind: 'refused', reason }
     if (reason === 'not a CID' || reason === DENIED) this.#topic.leave()
     this.#deps.onChange()

@@ -1,4 +1,5 @@
 import type { Cid } from '../../content/index.ts'
+import { RecentSet } from '../recent-set.ts'
 
 /**
  * Recently wanted blocks, so that a late answer does not count as unsolicited. When the set is full, the oldest entry
@@ -7,19 +8,14 @@ import type { Cid } from '../../content/index.ts'
  * An entry is the beginning of the digest. It is the same for every codec and CID version, and no peer can choose it.
  */
 export class RecentCids {
-  readonly #prefixes = new Set<string>()
-  readonly #lengthMax: number
+  readonly #prefixes: RecentSet<string>
 
   constructor(lengthMax: number) {
-    this.#lengthMax = lengthMax
+    this.#prefixes = new RecentSet(lengthMax)
   }
 
   add(cid: Cid): void {
-    const name = hashPrefix(cid)
-    if (this.#prefixes.has(name)) return
-    this.#prefixes.add(name)
-    const [oldest] = this.#prefixes
-    if (this.#prefixes.size > this.#lengthMax && oldest !== undefined) this.#prefixes.delete(oldest)
+    this.#prefixes.add(hashPrefix(cid))
   }
 
   has(cid: Cid): boolean {

@@ -1,7 +1,7 @@
 import type { Bytes } from '../../content/index.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { UnacknowledgedMessage, MessagePath } from '../message-path.ts'
-import { RecentSet } from '../recent-set.ts'
+import { RecentSet } from '../../bitswap/index.ts'
 import { isShort, nextToSend, type Segment } from '../segment.ts'
 import { decodeFrame, encodeReadFrame, encodeSegmentFrame, PART_BYTES_MAX } from './frame.ts'
 import type { DataChannel } from './rtc-interfaces.ts'

@@ -1,4 +1,5 @@
 import type { Bytes } from '../../content/index.ts'
+import { fieldsOf } from '../fields.ts'
 
 /** The longest signal in bytes that the server forwards. */
 export const SIGNAL_BYTES_MAX = 16 << 10
@@ -39,7 +40,7 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
   } catch {
     return null
   }
-  const { kind, call, sdp, candidates, reason } = fields(value)
+  const { kind, call, sdp, candidates, reason } = fieldsOf(value)
   if (typeof call !== 'number' || !Number.isInteger(call) || call < 0 || call >= 2 ** 32) return null
   switch (kind) {
     case 'offer':
@@ -67,26 +68,11 @@ function isOfDataAlone(sdp: unknown): sdp is string {
 }
 
 function readCandidate(value: unknown): Candidate | null {
-  const { candidate, sdpMid, sdpMLineIndex } = fields(value)
+  const { candidate, sdpMid, sdpMLineIndex } = fieldsOf(value)
   if (typeof candidate !== 'string' || candidate.length > CANDIDATE_LENGTH_MAX) return null
   // Foundation, component, transport, priority, address, port, "typ", type.
   if (!/^candidate:\S+ \d+ \S+ \d+ \S+ \d+ typ \S+/.test(candidate)) return null
   const hasMid = typeof sdpMid === 'string' && sdpMid.length <= MID_LENGTH_MAX
   if (!hasMid && sdpMLineIndex !== 0) return null
   return { candidate, sdpMid: hasMid ? sdpMid : null, sdpMLineIndex: sdpMLineIndex === 0 ? 0 : null }
-}
-
-interface Fields {
-  kind?: unknown
-  call?: unknown
-  sdp?: unknown
-  candidates?: unknown
-  reason?: unknown
-  candidate?: unknown
-  sdpMid?: unknown
-  sdpMLineIndex?: unknown
-}
-
-function fields(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? value : {}
 }

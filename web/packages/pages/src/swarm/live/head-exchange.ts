@@ -3,7 +3,7 @@ import { isSameBytes, type Bytes } from '../../content/index.ts'
 import { type Head, HEAD_BYTES, LiveError, type Offer } from '../../live/index.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { PagePeers } from '../page-peers.ts'
-import { RecentSet } from '../recent-set.ts'
+import { RecentSet } from '../../bitswap/index.ts'
 
 /** How long a new head waits for others, before it is sent to all peers. */
 const SEND_INTERVAL: Millis = 100

@@ -12,8 +12,13 @@ export class RecentSet<Value> {
   }
 
   add(value: Value): void {
-    const [first] = this.#values
-    if (this.#values.size >= this.#max && first !== undefined) this.#values.delete(first)
     this.#values.add(value)
+    const [oldest] = this.#values
+    if (this.#values.size > this.#max && oldest !== undefined) this.#values.delete(oldest)
+  }
+
+  /** Removes a value. Returns whether it was in the set. */
+  delete(value: Value): boolean {
+    return this.#values.delete(value)
   }
 }
