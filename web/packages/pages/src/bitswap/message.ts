@@ -221,7 +221,7 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
 /** Decodes a message without its length prefix. Skips unknown fields. Throws a `MessageError` if it is malformed. */
 export function decodeMessage(bytes: Bytes): DecodedMessage {
   if (bytes.length > MESSAGE_BYTES_MAX) {
-    throw new MessageError(`cannot decode a message of ${bytes.length} bytes: it is too long`)
+    throw new MessageError(`cannot decode a message of ${bytes.length} bytes: the limit is ${MESSAGE_BYTES_MAX} bytes`)
   }
   const reading: MutableMessage = {
     full: false,
@@ -306,7 +306,7 @@ function decodeBlock(bytes: Bytes): ReceivedBlock {
 
 function pushBlock(reading: MutableMessage, block: ReceivedBlock): void {
   if (block.data.length > BLOCK_BYTES_MAX)
-    throw new MessageError(`cannot decode a block of ${block.data.length} bytes: it is too long`)
+    throw new MessageError(`cannot decode a block of ${block.data.length} bytes: the limit is ${BLOCK_BYTES_MAX} bytes`)
   if (reading.blocks.length < ENTRIES_MAX) reading.blocks.push(block)
   else reading.skippedBlocks++
 }

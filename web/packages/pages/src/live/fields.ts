@@ -75,4 +75,3 @@ export function writeFields(kind: number, fields: readonly Bytes[], name: string
   if (text.length > NAME_BYTES_MAX) throw new LiveError('NameTooLong')
   return concat([MAGIC, Uint8Array.of(kind), ...fields, Uint8Array.of(text.length >> 8, text.length & 255), text])
 }
-
