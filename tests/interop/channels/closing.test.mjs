@@ -173,15 +173,16 @@ describe('a heartbeat without a reply', () => {
   it('makes the client reconnect', async (t) => {
     const server = await startChat()
     t.after(() => server.kill())
-    // The server accepts connections but its process is stopped.
+    // The server accepts connections, but its processes are stopped.
+    const signal = (name) => [server.pid, ...server.workers()].forEach((pid) => process.kill(pid, name))
     for (const variant of variantsWhere(({ isPoll, serializer }) => !isPoll && serializer === 2)) {
       const client = connect(t, server, variant, { heartbeatIntervalMs: 60 })
       const channel = await client.join(freshTopic())
-      process.kill(server.pid, 'SIGSTOP')
+      signal('SIGSTOP')
       await client.heartbeatsLost.next(() => true, `${variant.name} misses the reply`)
       // Only the heartbeat that was lost is short of time.
       client.socket.heartbeatIntervalMs = 30_000
-      process.kill(server.pid, 'SIGCONT')
+      signal('SIGCONT')
       const isBack = () => client.opened.all.length > 1 && channel.state === 'joined'
       await waitUntil(isBack, `${variant.name} is joined again`)
       assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
