@@ -174,7 +174,9 @@ describe('a heartbeat without a reply', () => {
     const server = await startChat()
     t.after(() => server.kill())
     // The server accepts connections, but its processes are stopped.
-    const signal = (name) => [server.pid, ...server.workers()].forEach((pid) => process.kill(pid, name))
+    const signal = (name) => {
+      for (const pid of [server.pid, ...server.workers()]) process.kill(pid, name)
+    }
     for (const variant of variantsWhere(({ isPoll, serializer }) => !isPoll && serializer === 2)) {
       const client = connect(t, server, variant, { heartbeatIntervalMs: 60 })
       const channel = await client.join(freshTopic())
