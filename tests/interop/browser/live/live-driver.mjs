@@ -1,4 +1,4 @@
-// What people do with a live page.
+// The actions of people on a live page.
 
 import { WAIT_MS } from '../page-driver.mjs'
 

@@ -263,7 +263,7 @@ export class PeerSet {
   #read(member: Member, id: number, bytes: Bytes, whenRead: () => void): boolean {
     member.peer.movedBytes += bytes.length
     this.connectIfBusy(member)
-    // What the peer had read when it sent this message, which waits here.
+    // The peer had read this much when it sent the message, which waits here.
     const acknowledged = member.peer.acknowledgedMessages
     return member.inbox.read(bytes, this.#deps.room, (received) => {
       if (!this.roster.isMember(member) || this.#deps.isOver()) return
