@@ -129,8 +129,8 @@ impl SendBuffer {
         self.moving = 0;
     }
 
-    /// Whether a block is on its way already: a peer requests it again whose first request crossed it,
-    /// or who is behind a slow buffer.
+    /// Whether a block is on its way already. A peer requests it again when its first request crossed
+    /// the block, or when a slow buffer delays the block.
     pub(crate) fn has_block(&self, now: Instant, cid: &Cid) -> bool {
         let emptied = self.pushed - self.held as u64;
         let may_be_lost = now.since(self.moved_at) >= UNACKNOWLEDGED_MAX;

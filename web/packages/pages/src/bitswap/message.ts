@@ -12,6 +12,7 @@ import {
   MessageWriter,
   SHA2_256,
   uintOf,
+  utf8,
   type Bytes,
   type Cid,
   type CidPrefix,
@@ -125,7 +126,7 @@ export function encodeMessage(message: Message, blocks: readonly Block[] = [], t
     writer.message(4, hasBlock ? presence : presence.uint(2, 1))
   }
   if (message.pendingBytes > 0) writer.uint(5, Math.min(message.pendingBytes, 0x7fff_ffff))
-  if (trace !== null) writer.bytes(TRACE_FIELD, new TextEncoder().encode(trace))
+  if (trace !== null) writer.bytes(TRACE_FIELD, utf8(trace))
   return writer.finish()
 }
 

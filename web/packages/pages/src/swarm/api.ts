@@ -284,8 +284,8 @@ export interface PageSession {
   /** A live page, as far as it is here; the same object until it changes. `null` for other pages, and until it has begun. */
   live(): LiveFeed | null
   /**
-   * Appends to a live page that this tab has begun, also before a reload. Rejects for other pages. Once `signal` is aborted, no more of the entry is hashed;
-   * the blocks that it has so far count for the size of the page.
+   * Appends to a live page that this tab has begun, also before a reload. Rejects for other pages. Once `signal` is aborted, no more of
+   * the entry is hashed; the blocks that it has so far count for the size of the page.
    */
   append(entry: LiveSource, options?: { signal?: AbortSignal }): Promise<void>
   /** Leaves the topic and removes the received blocks. */

@@ -1,4 +1,4 @@
-import type { Bytes } from '../../content/index.ts'
+import { utf8, type Bytes } from '../../content/index.ts'
 import { fieldsOf } from '../fields.ts'
 
 /** The longest signal in bytes that the server forwards. */
@@ -28,7 +28,7 @@ export interface Candidate {
 }
 
 export function encodeSignal(signal: Signal): Bytes {
-  return new TextEncoder().encode(JSON.stringify(signal))
+  return utf8(JSON.stringify(signal))
 }
 
 /** Decodes bytes that can be anything. Returns `null` for what no honest peer sends. */
