@@ -50,6 +50,7 @@ test('visitors who come together get blocks from each other too', async (t) => {
   const visitors = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   await Promise.all(visitors.map((visitor) => visitor.goTo(`/p/${root}#filename=film.bin`)))
   await Promise.all(visitors.map((visitor) => visitor.waitUntilComplete()))
+  await holder.whenSent()
   assert.equal(holder.blocksSent, blocks.size, 'the holder sent each block once')
 })
 
@@ -168,6 +169,7 @@ test('a page arrives from an only holder that sends it slowly, and is sent once'
   const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=film.bin`)
   await visitor.waitUntilComplete()
+  await slow.whenSent()
   assert.equal(slow.blocksSent, 1)
   visitor.assertNoPageErrors()
 })

@@ -187,6 +187,11 @@ class RawPeer {
     this.#queue(to, blockMessage([block]), () => (this.blocksSent += 1))
   }
 
+  /** Resolves when all messages queued so far are sent. */
+  whenSent() {
+    return this.#sending
+  }
+
   #queue(to, message, sent = () => {}) {
     this.#sending = this.#sending.then(() => this.sendMessage(to, message)).then(sent, () => {})
   }

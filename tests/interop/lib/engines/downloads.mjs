@@ -1,6 +1,6 @@
 // The downloads of a browser as files in a folder, for browsers whose protocol has no event for all of them.
 
-import { existsSync, readdirSync, renameSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, realpathSync, renameSync, statSync } from 'node:fs'
 import path from 'node:path'
 
 import { waitUntil } from '../deadlines.mjs'
@@ -91,12 +91,41 @@ class FileDownload {
     return kept
   }
 
-  /** How the download has ended, or null. Until then, Firefox has an empty file of that name beside the partial one. */
+  /**
+   * How the download has ended, or null. Until then, Firefox has an empty file of that name beside the partial one. WebKit
+   * writes a download that a service worker answers without a partial file, so it is complete when no process has it open.
+   */
   #end() {
     if (this.#folder.hasFailed(this.#name)) return 'failed'
     if (this.#folder.names(this.#earlier).some((name) => PARTIAL.test(name))) return null
     const saved = path.join(this.#folder.path, this.#name)
     if (!existsSync(saved)) return 'gone'
-    return statSync(saved).size > 0 ? 'complete' : null
+    return statSync(saved).size > 0 && !isOpen(saved) ? 'complete' : null
+  }
+}
+
+/** Whether a process has a file open. */
+function isOpen(name) {
+  const file = realpathSync(name)
+  const folders = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => `/proc/${pid}/fd`)
+  return folders.some((folder) => linksIn(folder).includes(file))
+}
+
+/** The files that a process has open; none of a process that has ended meanwhile. */
+function linksIn(folder) {
+  try {
+    return readdirSync(folder).map((name) => linkOf(path.join(folder, name)))
+  } catch {
+    return []
+  }
+}
+
+function linkOf(file) {
+  try {
+    return readlinkSync(file)
+  } catch {
+    return null
   }
 }
