@@ -446,7 +446,7 @@ bench-tab: web tools tests/interop/node_modules/.package-lock.json ## Very many 
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=release node tab/bench.mjs $(or $(ARGS),--page ../../docs/browser/tab.md)
 
-bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated tabs that come and go; writes docs/browser/churn.md
+bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and up to 200 simulated tabs that come and go; writes docs/browser/churn.md, in 12 to 20 minutes
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	./target/release/watchfire lab run experiments/churn.toml --driver processes $(or $(ARGS),--page docs/browser/churn.md)
 
