@@ -18,16 +18,14 @@ const FRAME_BYTES_MAX = 65_536
  */
 export async function joinPage(t, server, cid, have, answer, params = {}) {
   const socket = new Socket(server.endpoint, { transport: WebSocket })
-  const leave = () => new Promise((resolve) => socket.disconnect(resolve))
-  t.after(leave)
-  socket.connect()
   const channel = socket.channel(`page:${cid}`, { have, ...params })
-  const peer = new RawPeer(channel, answer)
+  const peer = new RawPeer(socket, channel, answer)
+  t.after(peer.leave)
+  socket.connect()
   const { status, response } = await replyTo(channel.join())
   if (status !== 'ok') throw new Error(`cannot join the page: ${JSON.stringify(response)}`)
   peer.id = response.peer
   peer.introduced = response.peers.map(({ peer: id }) => Buffer.from(id, 'hex'))
-  peer.leave = leave
   return peer
 }
 
@@ -130,7 +128,6 @@ class RawPeer {
   id
   /** The ids of the peers to which it was introduced. */
   introduced
-  leave
   /** Wants received from other peers, without cancels. */
   wantsReceived = []
   blocksSent = 0
@@ -141,18 +138,27 @@ class RawPeer {
   /** The most bytes of a message in one segment, and the pause after each segment. */
   segmentBytes = FRAME_BYTES_MAX - PEER_BYTES - SEGMENT_HEAD_BYTES
   pauseMs = 0
+  #socket
   #channel
   #answer
+  #hasLeft = false
   #messages = new Map()
   #lastMessage = 0
   #sending = Promise.resolve()
 
-  constructor(channel, answer) {
+  constructor(socket, channel, answer) {
+    this.#socket = socket
     this.#channel = channel
     this.#answer = answer
     channel.on('counts', this.counts.put)
     channel.on('peer_joined', this.joined.put)
     channel.on('relay', (data) => this.#receive(Buffer.from(data)))
+  }
+
+  /** Leaves the page. Messages that are still queued are dropped: each would wait for a reply until its timeout. */
+  leave = () => {
+    this.#hasLeft = true
+    return new Promise((resolve) => this.#socket.disconnect(resolve))
   }
 
   #receive(frame) {
@@ -227,6 +233,7 @@ class RawPeer {
 
   async #push(event, frame) {
     for (;;) {
+      if (this.#hasLeft) throw new Error(`cannot send the ${event}: the peer has left the page`)
       const { status, response } = await replyTo(this.#channel.push(event, toArrayBuffer(frame)))
       if (status === 'ok') return
       if (response.retry_after_ms === undefined) throw new Error(`the server rejected the ${event}: ${JSON.stringify(response)}`)
