@@ -53,7 +53,10 @@ const SUITES = {
   },
   'proxies-long': { files: ['proxies/proxies.test.mjs'], env: { PROXIES_LONG: '1' } },
   processes: {
-    files: [...['availability', 'holders', 'sprites'].map((name) => `browser/${name}.test.mjs`), 'gateway/kubo.test.mjs'],
+    files: [
+      ...['availability', 'availability-times', 'holders', 'holders-times', 'sprites'].map((name) => `browser/${name}.test.mjs`),
+      'gateway/kubo.test.mjs',
+    ],
     env: { INTEROP_PROCESSES: '3' },
     slice: {
       names: [

@@ -1,4 +1,2 @@
-/** These compare durations with a limit, count frames, or measure memory, so no other test may run beside them. */
-export const MEASURING = ['availability', 'experiment', 'holders', 'large-files', 'sprites', 'streaming'].map(
-  (name) => `browser/${name}.test.mjs`,
-)
+/** These compare durations with a limit, or measure memory, so no other test may run beside them. */
+export const MEASURING = ['availability-times', 'holders-times', 'large-files', 'streaming'].map((name) => `browser/${name}.test.mjs`)
