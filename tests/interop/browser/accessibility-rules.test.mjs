@@ -22,19 +22,27 @@ const CONTROLS = new Set([
   'region',
 ])
 
-for (const [name, options] of [
-  ['in the light theme', { colorScheme: 'light' }],
-  ['in the dark theme', { colorScheme: 'dark' }],
-  ['on a phone', { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }],
+for (const { name, options, themes } of [
+  { name: 'in the light and the dark theme', options: {}, themes: ['light', 'dark'] },
+  { name: 'on a phone', options: { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }, themes: ['light'] },
 ]) {
   test(`no view breaks an accessibility rule or has a control without a name ${name}`, async (t) => {
     const broken = []
-    const checkView = async ({ tab }, where) => {
+    const checkTheme = async (tab, where) => {
       const { violations, passes, incomplete } = await checkAccessibility(tab)
       assert(passes.length > 10, `only ${passes.length} rules apply to ${where}`)
       // A contrast that axe cannot compute would hide a faint text.
       const undecided = incomplete.filter(({ id }) => id === 'color-contrast')
       broken.push(...[...violations, ...undecided].map((each) => `${where}: ${describeResult(each)}`))
+    }
+    const checkView = async ({ tab }, where) => {
+      const colours = new Set()
+      for (const colorScheme of themes) {
+        await tab.emulateMedia({ colorScheme: /** @type {'light' | 'dark'} */ (colorScheme) })
+        colours.add(await tab.evaluate(colourOfText))
+        await checkTheme(tab, `${where}, ${colorScheme}`)
+      }
+      assert.equal(colours.size, themes.length, `the theme of ${where} does not change`)
       broken.push(...(await namelessOf(tab)).map((what) => `${where}: ${what}`))
       if (name === 'on a phone') broken.push(...(await tab.evaluate(smallControls)).map((what) => `${where}: ${what}`))
     }
@@ -42,6 +50,14 @@ for (const [name, options] of [
     await visitContents(t, options, checkView)
     assert.deepEqual(broken, [])
   })
+}
+
+/** The colour of the text, once no colour changes any more. Runs in the page. */
+async function colourOfText() {
+  const { color } = getComputedStyle(document.documentElement)
+  const changes = document.getAnimations().filter((animation) => animation instanceof CSSTransition)
+  await Promise.all(changes.map((change) => change.finished.catch(() => {})))
+  return color
 }
 
 /** Controls that a finger may miss: less than 44 pixels high or wide. A link in the text of a page is as high as its line. Runs in the page. */
