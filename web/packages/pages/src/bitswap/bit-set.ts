@@ -6,12 +6,6 @@ export class BitSet {
   readonly #halves: number[] = []
   #size = 0
 
-  static of(numbers: Iterable<number>): BitSet {
-    const bits = new BitSet()
-    for (const at of numbers) bits.insert(at)
-    return bits
-  }
-
   has(at: number): boolean {
     return (((this.#halves[at >>> 5] ?? 0) >>> (at & 31)) & 1) === 1
   }

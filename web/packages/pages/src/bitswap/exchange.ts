@@ -123,26 +123,12 @@ export class Exchange {
     return earliest(this.#requester.nextWake(), this.#uplink.nextWake(), this.#ledger.heldBackUntil, ...this.#delayed.values())
   }
 
-  has(peer: PeerId): boolean {
-    return this.#sendBuffers.has(peer)
-  }
-
   /** The traffic with a peer. `null` if it is not connected. */
   peer(peer: PeerId): PeerTotals | null {
     const buffer = this.#sendBuffers.get(peer)
     const state = this.#requester.peers.get(peer)
     if (buffer === undefined || state === undefined) return null
-    return {
-      blocksIn: state.counts.useful,
-      bytesIn: state.counts.usefulBytes,
-      blocksOut: buffer.blocksOut,
-      bytesOut: buffer.bytesOut,
-      requestedBlocks: state.requests.size,
-      wants: this.#ledger.wantsOf(peer),
-      windowBytes: state.delivery.windowBytes,
-      bytesPerSecond: state.delivery.rate,
-      latency: state.delivery.baseLatency,
-    }
+    return { bytesIn: state.counts.usefulBytes, bytesOut: buffer.bytesOut, bytesPerSecond: state.delivery.rate }
   }
 
   peers(): PeerId[] {
@@ -301,7 +287,6 @@ export class Exchange {
       this.#uplink.handleSent(this.#now, bytes)
     }
     const blockBytes = blocks.reduce((sum, { data }) => sum + data.length, 0)
-    buffer.blocksOut += blocks.length
     buffer.bytesOut += blockBytes
     this.totals.messagesOut++
     this.totals.blocksOut += blocks.length

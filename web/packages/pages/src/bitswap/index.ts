@@ -4,6 +4,7 @@
  * Files and names are those of `crates/bitswap`, so that a change there is carried over by reading: `requested_bytes_max` is
  * `requestedBytesMax`, `len` is `length` of bytes and `size` of a collection, and a `handle_` call of `Exchange` is an `Input`.
  */
+export { BitSet } from './bit-set.ts'
 export { Exchange } from './exchange.ts'
 export { defaultLimits, type Limits } from './limits.ts'
 export {

@@ -81,10 +81,6 @@ export class Ledger {
     this.peersToUpdate.delete(peer)
   }
 
-  wantsOf(peer: PeerId): number {
-    return this.#accounts.get(peer)?.wants.size ?? 0
-  }
-
   /** Handles the wants of a message. Returns the blocks to look up in the store. */
   handleWants(peer: PeerId, full: boolean, entries: readonly WantEntry[]): Cid[] {
     const lookups: Cid[] = []

@@ -104,10 +104,7 @@ export interface ReceivedWithHeads extends ReceivedMessage, HeadMessage {}
 
 /** The reason why a message was rejected. */
 export class MessageError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'MessageError'
-  }
+  override name = 'MessageError'
 }
 
 /** `trace` is the text of a W3C trace context, for a message whose wants belong to a span. */
@@ -197,7 +194,7 @@ function varintLength(value: number): number {
 
 /** Decodes a message and hashes its blocks. */
 export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
-  const { full, wants, presences, pendingBytes, heads, vouched, ...decoded } = decodeMessage(bytes)
+  const { full, wants, presences, pendingBytes, ...decoded } = decodeMessage(bytes)
   const blocks: Block[] = []
   let { skippedBlocks } = decoded
   for (const { prefix, data } of decoded.blocks) {
@@ -209,14 +206,7 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
       if (error instanceof ContentError) skippedBlocks++
     }
   }
-  return {
-    message: { full, wants, presences, pendingBytes },
-    blocks,
-    heads,
-    vouched,
-    skippedEntries: decoded.skippedEntries,
-    skippedBlocks,
-  }
+  return { ...decoded, message: { full, wants, presences, pendingBytes }, blocks, skippedBlocks }
 }
 
 /** Decodes a message without its length prefix. Skips unknown fields. Throws a `MessageError` if it is malformed. */

@@ -3,42 +3,14 @@ declare const brand: unique symbol
 export type PeerId = string & { readonly [brand]: 'PeerId' }
 
 /** A map from peers to what is known of them, ordered by id, so that the same inputs lead to the same outputs. */
-export class PeerMap<Known> {
-  readonly #peers = new Map<PeerId, Known>()
-
-  get size(): number {
-    return this.#peers.size
-  }
-
-  has(peer: PeerId): boolean {
-    return this.#peers.has(peer)
-  }
-
-  get(peer: PeerId): Known | undefined {
-    return this.#peers.get(peer)
-  }
-
+export class PeerMap<Known> extends Map<PeerId, Known> {
   /** Sorts on each call, because peers connect seldom and are iterated often. */
-  set(peer: PeerId, known: Known): void {
-    const others = [...this.#peers].filter(([other]) => other !== peer)
-    this.#peers.clear()
-    for (const [name, of] of [...others, [peer, known] as const].sort(([a], [b]) => comparePeers(a, b))) this.#peers.set(name, of)
-  }
-
-  delete(peer: PeerId): void {
-    this.#peers.delete(peer)
-  }
-
-  keys(): Iterable<PeerId> {
-    return this.#peers.keys()
-  }
-
-  values(): Iterable<Known> {
-    return this.#peers.values()
-  }
-
-  [Symbol.iterator](): Iterator<[PeerId, Known]> {
-    return this.#peers[Symbol.iterator]()
+  override set(peer: PeerId, known: Known): this {
+    const all = [...this].filter(([other]) => other !== peer)
+    all.push([peer, known])
+    this.clear()
+    for (const [name, of] of all.sort(([a], [b]) => comparePeers(a, b))) super.set(name, of)
+    return this
   }
 }
 

@@ -81,7 +81,7 @@ export class Requester {
   }
 
   want(now: Nanos, want: Want): void {
-    if (!this.wants.add(want).isNew) return
+    if (!this.wants.add(want)) return
     if (this.progress.wantedTotal++ === 0) this.progress.start(now)
     this.searches.noteWanted(now)
     this.noteAllReadyForRequests()

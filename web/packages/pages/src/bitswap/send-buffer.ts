@@ -41,8 +41,7 @@ export class SendBuffer {
   delayedUntil: Nanos
   /** When the last message was added. */
   messageSentAt: Nanos
-  /** Blocks that were added, and their bytes. */
-  blocksOut = 0
+  /** Bytes of the blocks that were added. */
   bytesOut = 0
 
   constructor(now: Nanos) {

@@ -1,5 +1,3 @@
-import type { Nanos } from './time.ts'
-
 /** Counters of an exchange since it was created. */
 export interface Totals {
   messagesIn: number
@@ -48,19 +46,9 @@ export function emptyTotals(): Totals {
 
 /** Counters of one peer, and how fast it is. */
 export interface PeerTotals {
-  /** Wanted blocks that the peer sent, and their bytes. */
-  readonly blocksIn: number
+  /** Bytes of wanted blocks that the peer sent. */
   readonly bytesIn: number
-  readonly blocksOut: number
   readonly bytesOut: number
-  /** Blocks that are requested from the peer now. */
-  readonly requestedBlocks: number
-  /** Wants of the peer. */
-  readonly wants: number
-  /** Bytes that may be requested from the peer at a time. */
-  readonly windowBytes: number
   /** Recent throughput of the peer, in bytes a second. 0 while unknown. */
   readonly bytesPerSecond: number
-  /** The shortest recent time from a want to its answer. `null` before the first answer. */
-  readonly latency: Nanos | null
 }

@@ -1,12 +1,11 @@
-import type { Input, Message, PeerId } from '../bitswap/index.ts'
+import { BitSet, type Input, type Message, type PeerId } from '../bitswap/index.ts'
 import type { Cid, CidKey } from '../content/index.ts'
 import type { Have } from './api.ts'
 
-/** The known blocks of one peer: one bit for each numbered block. */
+/** The known blocks of one peer, by their numbers. */
 interface PeerBlocks {
   have: Have
-  bits: Uint8Array
-  count: number
+  readonly blocks: BitSet
 }
 
 /** For each block that was asked for, in that order, which peers have it. */
@@ -66,7 +65,8 @@ export class BlockAvailability {
     const holding = this.#peers.get(peer)
     if (holding === undefined) return null
     if (holding.have === 'all') return total
-    return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total ?? Infinity)
+    const { size } = holding.blocks
+    return size === 0 && holding.have === 'some' ? null : Math.min(size, total ?? Infinity)
   }
 
   /** The peers that have these blocks. */
@@ -77,14 +77,13 @@ export class BlockAvailability {
     const numbers = Int32Array.from(keys, (key) => this.#numbers.get(key) ?? -1)
     let peer = 0
     let nodes = 0
-    for (const [id, { have, bits }] of this.#peers) {
+    for (const [id, { have, blocks }] of this.#peers) {
       const mark = peer < 32 ? 1 << peer : 0
       peer++
       const more = isNode(id) ? 1 : 0
       if (more === 1) nodes |= mark
       for (let i = 0; i < keys.length; i++) {
-        const n = numbers[i] ?? -1
-        if (have !== 'all' && (n < 0 || ((bits[n >> 3] ?? 0) & (1 << (n & 7))) === 0)) continue
+        if (have !== 'all' && !blocks.has(numbers[i] ?? -1)) continue
         copies[i] = Math.min(255, (copies[i] ?? 0) + 1)
         inNodes[i] = Math.min(255, (inNodes[i] ?? 0) + more)
         holders[i] = (holders[i] ?? 0) | mark
@@ -96,7 +95,7 @@ export class BlockAvailability {
   /** Sets how much of the page a peer has, as the server said. */
   setHave(peer: PeerId, have: Have): void {
     const known = this.#peers.get(peer)
-    if (known === undefined) this.#peers.set(peer, { have, bits: new Uint8Array(0), count: 0 })
+    if (known === undefined) this.#peers.set(peer, { have, blocks: new BitSet() })
     else known.have = have
   }
 
@@ -109,23 +108,9 @@ export class BlockAvailability {
   #set(peer: PeerId, cid: Cid, has: boolean): void {
     const holding = this.#peers.get(peer)
     if (holding === undefined || !this.#isOfPage(cid)) return
-    let n = this.#numbers.get(cid.key)
-    if (n === undefined) {
-      n = this.#numbers.size
-      this.#numbers.set(cid.key, n)
-    }
-    const byte = n >> 3
-    if (byte >= holding.bits.length) {
-      if (!has) return
-      const larger = new Uint8Array(Math.max(64, 2 * (byte + 1)))
-      larger.set(holding.bits)
-      holding.bits = larger
-    }
-    const bit = 1 << (n & 7)
-    const before = holding.bits[byte] ?? 0
-    const after = has ? before | bit : before & ~bit
-    if (after === before) return
-    holding.bits[byte] = after
-    holding.count += has ? 1 : -1
+    const number = this.#numbers.get(cid.key) ?? this.#numbers.size
+    this.#numbers.set(cid.key, number)
+    if (has) holding.blocks.insert(number)
+    else holding.blocks.remove(number)
   }
 }

@@ -7,17 +7,7 @@ import { PagePeers } from './page-peers.ts'
 
 const ALICE = '00000000000000aa' as PeerId
 const BOB = '00000000000000bb' as PeerId
-const totals = {
-  blocksIn: 0,
-  bytesIn: 30,
-  blocksOut: 0,
-  bytesOut: 20,
-  requestedBlocks: 0,
-  wants: 0,
-  windowBytes: 0,
-  bytesPerSecond: 10,
-  latency: null,
-}
+const totals = { bytesIn: 30, bytesOut: 20, bytesPerSecond: 10 }
 
 function open() {
   const inputs: Input[] = []

@@ -30,8 +30,8 @@ export class Wants {
   /** Blocks to request before all others, in this order. They need not be wanted yet. */
   #urgent: readonly CidKey[] = []
 
-  /** Adds a want, or updates it. Returns its number, and whether the block was not wanted before. */
-  add(want: Want): { at: number; isNew: boolean } {
+  /** Adds a want, or updates it. Returns whether the block was not wanted before. */
+  add(want: Want): boolean {
     const before = this.#byCid.get(want.cid.key)
     if (before !== undefined) {
       const wanted = this.get(before)
@@ -41,14 +41,14 @@ export class Wants {
         wanted.urgency = want.urgency
         if (wasOpen) this.reopen(before)
       }
-      return { at: before, isNew: false }
+      return false
     }
     const at = this.#free.pop() ?? this.#slots.push(null) - 1
     this.#byCid.set(want.cid.key, at)
     this.#slots[at] = { cid: want.cid, length: want.length, urgency: want.urgency, holders: 0, requestedFrom: [] }
     this.live.insert(at)
     this.reopen(at)
-    return { at, isNew: true }
+    return true
   }
 
   /** The want with this number. `null` if there is none. */
