@@ -35,7 +35,7 @@ export function uint32(number: number): Bytes {
 }
 
 /** A number in 8 bytes, the highest first. */
-export function uint64(number: number): Bytes {
+export function uint64(number: number | bigint): Bytes {
   const bytes = new Uint8Array(8)
   new DataView(bytes.buffer).setBigUint64(0, BigInt(number))
   return bytes

@@ -2,7 +2,7 @@ import { base16, base32, base36, base58 } from './base.ts'
 import { concat, type Bytes } from './bytes.ts'
 import { malformed, unsupported } from './error.ts'
 import { sha256 } from './sha256.ts'
-import { decodeVarint, encodeVarint } from './varint.ts'
+import { decodeVarint, encodeVarints } from './varint.ts'
 
 export const RAW = 0x55
 export const DAG_PB = 0x70
@@ -73,9 +73,7 @@ export function parseCid(text: string): Cid {
 
 /** Base58 and base36 take quadratic time, so callers limit the length. */
 function decodeBase(prefix: string, text: string): Uint8Array {
-  const base = BASES.get(prefix)
-  if (base === undefined) throw malformed('noCid')
-  const bytes = base.decode(text)
+  const bytes = BASES.get(prefix)?.decode(text) ?? null
   if (bytes === null) throw malformed('noCid')
   return bytes
 }
@@ -86,16 +84,13 @@ export function decodeCid(bytes: Uint8Array): Cid {
   if (bytes.length === 34 && bytes[0] === SHA2_256 && bytes[1] === 32) {
     return makeCid(0, DAG_PB, SHA2_256, bytes.slice(2))
   }
-  const version = decodeVarint(bytes, 0)
-  if (version.value !== 1) throw malformed('cidVersion')
-  const codec = decodeVarint(bytes, version.next)
-  const hash = decodeVarint(bytes, codec.next)
-  const length = decodeVarint(bytes, hash.next)
-  if (length.value > DIGEST_BYTES_MAX) throw malformed('cidDigest')
-  if (length.next + length.value !== bytes.length) throw malformed('cidLength')
-  const isRead = hash.value === IDENTITY || (hash.value === SHA2_256 && length.value === 32)
-  if (!isRead) throw unsupported('hash', hash.value)
-  return makeCid(1, codec.value, hash.value, bytes.slice(length.next))
+  const { version, codec, hash, digestLength, next } = decodeHead(bytes)
+  if (version !== 1) throw malformed('cidVersion')
+  if (digestLength > DIGEST_BYTES_MAX) throw malformed('cidDigest')
+  if (next + digestLength !== bytes.length) throw malformed('cidLength')
+  const isRead = hash === IDENTITY || (hash === SHA2_256 && digestLength === 32)
+  if (!isRead) throw unsupported('hash', hash)
+  return makeCid(version, codec, hash, bytes.slice(next))
 }
 
 export function encodeCid(cid: Cid): Bytes {
@@ -103,19 +98,23 @@ export function encodeCid(cid: Cid): Bytes {
 }
 
 export function encodePrefix(cid: Cid): Bytes {
-  const head: number[] = []
-  for (const part of [cid.version, cid.codec, cid.hash, cid.digest.length]) encodeVarint(part, head)
-  return Uint8Array.from(head)
+  return encodeVarints(cid.version, cid.codec, cid.hash, cid.digest.length)
 }
 
 export function decodePrefix(bytes: Uint8Array): CidPrefix {
+  const { next, ...prefix } = decodeHead(bytes)
+  if (next !== bytes.length) throw malformed('cidLength')
+  return prefix
+}
+
+/** Decodes the numbers before the digest. `next`: where the digest begins. */
+function decodeHead(bytes: Uint8Array): CidPrefix & { readonly next: number } {
   const version = decodeVarint(bytes, 0)
+  if (version.value !== 0 && version.value !== 1) throw malformed('cidVersion')
   const codec = decodeVarint(bytes, version.next)
   const hash = decodeVarint(bytes, codec.next)
   const length = decodeVarint(bytes, hash.next)
-  if (length.next !== bytes.length) throw malformed('cidLength')
-  if (version.value !== 0 && version.value !== 1) throw malformed('cidVersion')
-  return { version: version.value, codec: codec.value, hash: hash.value, digestLength: length.value }
+  return { version: version.value, codec: codec.value, hash: hash.value, digestLength: length.value, next: length.next }
 }
 
 /** The bytes of a block that its CID contains: an identity CID, or no bytes at all. `null` for other CIDs. */
@@ -128,12 +127,6 @@ export function inlineBytes(cid: Cid): Bytes | null {
 const EMPTY_RAW = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
 
 function encodeParts(version: 0 | 1, codec: number, hash: number, digest: Bytes): Bytes {
-  const head: number[] = []
-  if (version === 1) {
-    head.push(1)
-    encodeVarint(codec, head)
-  }
-  encodeVarint(hash, head)
-  encodeVarint(digest.length, head)
-  return concat([Uint8Array.from(head), digest])
+  const head = version === 1 ? [1, codec] : []
+  return concat([encodeVarints(...head, hash, digest.length), digest])
 }

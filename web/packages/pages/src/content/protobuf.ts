@@ -1,6 +1,6 @@
 import { concat, type Bytes } from './bytes.ts'
 import { malformed } from './error.ts'
-import { encodeVarint } from './varint.ts'
+import { encodeVarints } from './varint.ts'
 
 const VARINT = 0
 const FIXED64 = 1
@@ -15,14 +15,14 @@ export interface Field {
   readonly value: number
   /** The low 32 bits of a varint field, signed: an `int32`. */
   readonly int32: number
-  /** The value of a length-delimited field, as a view. Absent for other fields. */
+  /** The value of a length-delimited or fixed-width field, as a view. Empty for a varint field. */
   readonly bytes: Bytes
 }
 
 const NO_BYTES: Bytes = new Uint8Array()
 
 /**
- * Iterates over the fields of a message. Fixed-width fields have no value, because no format here uses them. Groups are
+ * Iterates over the fields of a message. Nothing reads fixed-width fields, because no format here uses them. Groups are
  * rejected.
  */
 export function* decodeFields(bytes: Bytes): Generator<Field, void> {
@@ -39,11 +39,10 @@ export function* decodeFields(bytes: Bytes): Generator<Field, void> {
     }
     throw malformed('numberEndless')
   }
-  const advance = (length: number): number => {
-    const from = at
+  const take = (length: number): Bytes => {
     if (length > bytes.length - at) throw malformed('fieldCut')
     at += length
-    return from
+    return bytes.subarray(at - length, at)
   }
   while (at < bytes.length) {
     const key = varint().value
@@ -53,12 +52,9 @@ export function* decodeFields(bytes: Bytes): Generator<Field, void> {
     if (wire === VARINT) {
       yield { number, wire, ...varint(), bytes: NO_BYTES }
     } else if (wire === LENGTH_DELIMITED) {
-      const length = varint().value
-      const from = advance(length)
-      yield { number, wire, value: 0, int32: 0, bytes: bytes.subarray(from, from + length) }
+      yield { number, wire, value: 0, int32: 0, bytes: take(varint().value) }
     } else if (wire === FIXED64 || wire === FIXED32) {
-      advance(wire === FIXED64 ? 8 : 4)
-      yield { number, wire, value: 0, int32: 0, bytes: NO_BYTES }
+      yield { number, wire, value: 0, int32: 0, bytes: take(wire === FIXED64 ? 8 : 4) }
     } else {
       throw malformed('fieldTypeUnknown')
     }
@@ -108,20 +104,15 @@ export class MessageWriter {
   #length = 0
 
   uint(field: number, value: number): this {
-    const head: number[] = []
-    encodeVarint(field * 8 + VARINT, head)
-    encodeVarint(value, head)
-    return this.#add(Uint8Array.from(head))
+    return this.#add(encodeVarints(field * 8 + VARINT, value))
   }
 
   /** Encodes an `int32`. A negative number takes ten bytes, as protobuf requires. */
   int32(field: number, value: number): this {
     if (value >= 0) return this.uint(field, value)
-    const head: number[] = []
-    encodeVarint(field * 8 + VARINT, head)
-    for (let i = 0; i < 4; i++) head.push(((value >> (7 * i)) & 0x7f) | 0x80)
-    head.push(((value >> 28) & 0x7f) | 0x80, 0xff, 0xff, 0xff, 0xff, 0x01)
-    return this.#add(Uint8Array.from(head))
+    const low = encodeVarints(field * 8 + VARINT, value >>> 0)
+    // The bits above the low 32 are ones.
+    return this.#add(low.map((byte, i) => (i === low.length - 1 ? byte | 0xf0 : byte))).#add(Uint8Array.of(0xff, 0xff, 0xff, 0xff, 0x01))
   }
 
   bytes(field: number, value: Uint8Array): this {
@@ -139,10 +130,7 @@ export class MessageWriter {
   }
 
   #head(field: number, length: number): this {
-    const head: number[] = []
-    encodeVarint(field * 8 + LENGTH_DELIMITED, head)
-    encodeVarint(length, head)
-    return this.#add(Uint8Array.from(head))
+    return this.#add(encodeVarints(field * 8 + LENGTH_DELIMITED, length))
   }
 
   #add(part: Uint8Array): this {

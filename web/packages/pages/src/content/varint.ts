@@ -1,13 +1,17 @@
+import type { Bytes } from './bytes.ts'
 import { malformed } from './error.ts'
 
-/** Appends an unsigned varint, as in multiformats and protobuf. */
-export function encodeVarint(value: number, into: number[]): void {
-  let rest = value
-  while (rest >= 0x80) {
-    into.push((rest % 0x80) | 0x80)
-    rest = Math.floor(rest / 0x80)
+/** Encodes unsigned varints, as in multiformats and protobuf. */
+export function encodeVarints(...values: readonly number[]): Bytes {
+  const bytes: number[] = []
+  for (let rest of values) {
+    while (rest >= 0x80) {
+      bytes.push((rest % 0x80) | 0x80)
+      rest = Math.floor(rest / 0x80)
+    }
+    bytes.push(rest)
   }
-  into.push(rest)
+  return Uint8Array.from(bytes)
 }
 
 /** Reads an unsigned varint below 2^53. Only the shortest form is valid in multiformats. */

@@ -61,7 +61,7 @@ export function* encodeIndex(index: Index): PausingWork<Bytes> {
 /** The bytes of the length field and the index, read from the start of the content. `null` while that is too short. */
 export function indexBytes(content: Uint8Array): number | null {
   if (content.length < LENGTH_BYTES) return null
-  const length = new DataView(content.buffer, content.byteOffset).getUint32(0)
+  const length = new Reader(content).uint(4)
   if (length > INDEX_BYTES_MAX) throw refused('too-long')
   return LENGTH_BYTES + length
 }
@@ -159,13 +159,12 @@ class Reader {
     return this.#at === this.#bytes.length
   }
 
-  uint(bytes: 1 | 2 | 4): number {
+  uint(bytes: 1 | 2 | 4 | 8): number {
     return this.#take(bytes).reduce((number, byte) => number * 256 + byte, 0)
   }
 
   size(): number {
-    const high = this.uint(4)
-    const bytes = high * 2 ** 32 + this.uint(4)
+    const bytes = this.uint(8)
     // A larger number would lose precision.
     if (!Number.isSafeInteger(bytes)) throw refused('size')
     return bytes

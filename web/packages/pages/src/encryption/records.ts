@@ -1,4 +1,4 @@
-import { concat, isSameBytes, utf8, type Bytes } from '../content/index.ts'
+import { concat, isSameBytes, uint32, utf8, type Bytes } from '../content/index.ts'
 import { deriveSecrets, type DeriveSecrets, type RecordCipher } from './cipher.ts'
 import { PrivateError } from './error.ts'
 import { HEADER_BYTES, isRecordBytes, Layout, TAG_BYTES } from './layout.ts'
@@ -7,7 +7,6 @@ import { HEADER_BYTES, isRecordBytes, Layout, TAG_BYTES } from './layout.ts'
 const MAGIC: Bytes = utf8('watchfire seal 1')
 /** The part of the header that does not depend on the key. */
 const PREFIX_BYTES = 32
-const NONCE_BYTES = 12
 
 /** Whether a page that begins with these bytes is private, in any version. */
 export function isSealed(start: Uint8Array): boolean {
@@ -35,9 +34,8 @@ export class Records {
 
   /** For a new page, with a key that was never used before. */
   static async sealing(key: Bytes, layout: Layout, derive = deriveSecrets): Promise<Records> {
-    const prefix = new Uint8Array(PREFIX_BYTES)
-    prefix.set(MAGIC)
-    new DataView(prefix.buffer).setUint32(MAGIC.length, layout.recordBytes)
+    const start = concat([MAGIC, uint32(layout.recordBytes)])
+    const prefix = concat([start, new Uint8Array(PREFIX_BYTES - start.length)])
     return Records.#derived(key, layout, prefix, derive)
   }
 
@@ -77,9 +75,7 @@ export class Records {
 
   /** Seven zeros, the number of the record, and whether it is the last, as in STREAM. */
   #nonce(record: number): Bytes {
-    const nonce = new Uint8Array(NONCE_BYTES)
-    new DataView(nonce.buffer).setUint32(7, record)
-    nonce[11] = record === this.layout.records - 1 ? 1 : 0
-    return nonce
+    const isLast = record === this.layout.records - 1
+    return concat([new Uint8Array(7), uint32(record), Uint8Array.of(isLast ? 1 : 0)])
   }
 }

@@ -1,4 +1,4 @@
-import { concat, parseCid, sizeOf, utf8, type Bytes, type Cid } from '../content/index.ts'
+import { concat, parseCid, sizeOf, uint32, utf8, type Bytes, type Cid } from '../content/index.ts'
 
 /**
  * Blocks in one file that is written once and never changed: four bytes with the length of the header, the header, and
@@ -22,9 +22,7 @@ export interface StoredBlock {
 /** Encodes the file. `bodyAt`: where in it the blocks begin. */
 export function encodeBlockFile(blocks: readonly StoredBlock[]): { bytes: Bytes; bodyAt: number } {
   const head = utf8(JSON.stringify(blocks.map(({ cid, bytes }) => [cid.text, bytes.length])))
-  const length = new Uint8Array(LENGTH_BYTES)
-  new DataView(length.buffer).setUint32(0, head.length)
-  const bytes = concat([length, head, ...blocks.map((block) => block.bytes)])
+  const bytes = concat([uint32(head.length), head, ...blocks.map((block) => block.bytes)])
   return { bytes, bodyAt: LENGTH_BYTES + head.length }
 }
 

@@ -1,4 +1,4 @@
-import type { Bytes } from '../content/index.ts'
+import { concat, uint32, uint64, type Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 
 /** The length of the peer id at the start of a relay or signal frame: the receiver, or the sender. */
@@ -33,9 +33,7 @@ export interface Segment {
 }
 
 export function encodeRelayFrame(to: PeerId, segment: Segment): Bytes {
-  const frame = encodeSegment(segment, PEER_BYTES)
-  new DataView(frame.buffer).setBigUint64(0, BigInt(`0x${to}`))
-  return frame
+  return encodeSegment(encodePeer(to), segment)
 }
 
 /** Returns `null` if the frame is too short. The segment is a view of the frame. */
@@ -44,41 +42,36 @@ export function decodeRelayFrame(frame: ArrayBuffer): { from: PeerId; segment: S
   return segment === null ? null : { from: senderOf(frame), segment }
 }
 
-/** Encodes a segment after `roomBytes` bytes that the caller fills. */
-export function encodeSegment({ message, offset, total, bytes }: Segment, roomBytes: number): Bytes {
-  const frame = new Uint8Array(roomBytes + SEGMENT_HEADER_BYTES + bytes.length)
-  const view = new DataView(frame.buffer)
-  view.setUint32(roomBytes, message)
-  view.setUint32(roomBytes + 4, offset)
-  view.setUint32(roomBytes + 8, total)
-  frame.set(bytes, roomBytes + SEGMENT_HEADER_BYTES)
-  return frame
+/** Encodes a segment after the bytes that a frame begins with. */
+export function encodeSegment(start: Bytes, { message, offset, total, bytes }: Segment): Bytes {
+  return concat([start, uint32(message), uint32(offset), uint32(total), bytes])
 }
 
-/** Decodes the segment after the first `roomBytes` bytes, as a view. Returns `null` if the frame is too short. */
-export function decodeSegment(frame: ArrayBuffer, roomBytes: number): Segment | null {
-  if (frame.byteLength < roomBytes + SEGMENT_HEADER_BYTES) return null
-  const view = new DataView(frame)
+/** Decodes the segment after the first `startBytes` bytes, as a view. Returns `null` if the frame is too short. */
+export function decodeSegment(frame: ArrayBuffer, startBytes: number): Segment | null {
+  if (frame.byteLength < startBytes + SEGMENT_HEADER_BYTES) return null
+  const header = new DataView(frame, startBytes)
   return {
-    message: view.getUint32(roomBytes),
-    offset: view.getUint32(roomBytes + 4),
-    total: view.getUint32(roomBytes + 8),
-    bytes: new Uint8Array(frame, roomBytes + SEGMENT_HEADER_BYTES),
+    message: header.getUint32(0),
+    offset: header.getUint32(4),
+    total: header.getUint32(8),
+    bytes: new Uint8Array(frame, startBytes + SEGMENT_HEADER_BYTES),
   }
 }
 
 /** A signal for one peer, as the server forwards it. */
 export function encodeSignalFrame(to: PeerId, signal: Bytes): Bytes {
-  const frame = new Uint8Array(PEER_BYTES + signal.length)
-  new DataView(frame.buffer).setBigUint64(0, BigInt(`0x${to}`))
-  frame.set(signal, PEER_BYTES)
-  return frame
+  return concat([encodePeer(to), signal])
 }
 
 /** Returns `null` if the frame is too short. */
 export function decodeSignalFrame(frame: ArrayBuffer): { from: PeerId; signal: Bytes } | null {
   if (frame.byteLength <= PEER_BYTES) return null
   return { from: senderOf(frame), signal: new Uint8Array(frame, PEER_BYTES) }
+}
+
+function encodePeer(peer: PeerId): Bytes {
+  return uint64(BigInt(`0x${peer}`))
 }
 
 function senderOf(frame: ArrayBuffer): PeerId {

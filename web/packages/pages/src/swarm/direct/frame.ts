@@ -1,4 +1,4 @@
-import type { Bytes } from '../../content/index.ts'
+import { concat, uint32, type Bytes } from '../../content/index.ts'
 import { decodeSegment, encodeSegment, SEGMENT_HEADER_BYTES, type Segment } from '../segment.ts'
 
 /** The length of a message on a data channel that every implementation accepts. */
@@ -13,16 +13,11 @@ const READ = 1
 export type Frame = { readonly kind: 'segment'; readonly segment: Segment } | { readonly kind: 'read'; readonly message: number }
 
 export function encodeSegmentFrame(segment: Segment): Bytes {
-  const frame = encodeSegment(segment, 1)
-  frame[0] = SEGMENT
-  return frame
+  return encodeSegment(Uint8Array.of(SEGMENT), segment)
 }
 
 export function encodeReadFrame(message: number): Bytes {
-  const frame = new Uint8Array(5)
-  frame[0] = READ
-  new DataView(frame.buffer).setUint32(1, message)
-  return frame
+  return concat([Uint8Array.of(READ), uint32(message)])
 }
 
 /** Returns `null` for a frame that no honest peer sends. */
