@@ -33,13 +33,7 @@ export async function deriveInBrowser(key: Bytes, salt: Bytes): Promise<Secrets>
     commitment: await expand(COMMITMENT),
     cipher: {
       seal: async (iv, content) => new Uint8Array(await subtle.encrypt({ name: 'AES-GCM', iv }, aes, content)),
-      open: async (iv, sealed) => {
-        try {
-          return new Uint8Array(await subtle.decrypt({ name: 'AES-GCM', iv }, aes, sealed))
-        } catch {
-          return null
-        }
-      },
+      open: (iv, sealed) => orNull(async () => new Uint8Array(await subtle.decrypt({ name: 'AES-GCM', iv }, aes, sealed))),
     },
   }
 }
@@ -57,13 +51,10 @@ export async function deriveInScript(key: Bytes, salt: Bytes): Promise<Secrets> 
     commitment: expand(COMMITMENT),
     cipher: {
       seal: async (nonce, content) => new Uint8Array(gcm(aes, nonce).encrypt(content)),
-      open: async (nonce, sealed) => {
-        try {
-          return new Uint8Array(gcm(aes, nonce).decrypt(sealed))
-        } catch {
-          return null
-        }
-      },
+      open: (nonce, sealed) => orNull(async () => new Uint8Array(gcm(aes, nonce).decrypt(sealed))),
     },
   }
 }
+
+/** The plaintext, or `null` if the cipher rejects the ciphertext. */
+const orNull = (decrypt: () => Promise<Bytes>): Promise<Bytes | null> => decrypt().catch(() => null)

@@ -59,7 +59,8 @@ export class PlaintextContent implements ReadableContent {
   /** The content from `from` to `to`, including padding. Rejects if a file has changed or is gone. */
   async read(from: number, to: number): Promise<Bytes> {
     const slices: Blob[] = []
-    for (const part of this.#parts.slice(this.#partAt(from))) {
+    for (const part of this.#parts) {
+      if (part.from + part.blob.size <= from) continue
       if (part.from >= to) break
       const isWhole = from <= part.from && part.from + part.blob.size <= to
       // A slice of each of a thousand small files would stop the page for seconds.
@@ -92,16 +93,5 @@ export class PlaintextContent implements ReadableContent {
     const blob = this.#files.get(path)
     if (blob === undefined) throw new ContentError({ kind: 'no-such-file', path })
     return blob
-  }
-
-  /** The last part that begins at or before this byte. */
-  #partAt(offset: number): number {
-    let [low, high] = [0, this.#parts.length]
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if ((this.#parts[middle]?.from ?? Infinity) <= offset) low = middle
-      else high = middle
-    }
-    return low
   }
 }

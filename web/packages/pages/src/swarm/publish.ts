@@ -16,20 +16,33 @@ import type { Publication, PublishOptions, Source } from './api.ts'
  * Rejects with a `ContentError` if they cannot be a page.
  */
 export async function publish(sources: readonly Source[], options: PublishOptions = {}): Promise<Publication> {
-  const { pageBytesMax = defaultLimits.pageBytesMax, onProgress, signal } = options
-  signal?.throwIfAborted()
+  const { emptyFolders = [] } = options
+  const { first, isDirectory } = shapeOf(sources, options)
+  const bytesTotal = sources.reduce((sum, { blob }) => sum + blob.size, 0)
+  const building = isDirectory ? buildDirectory(sources, options, emptyFolders) : buildFile(first.blob, options, first.path)
+  return storeBlocks(building, bytesTotal, sources.length + emptyFolders.length, options)
+}
+
+/** The first file of a page, and whether the page is a directory. Throws if there is no file. */
+export function shapeOf(sources: readonly Source[], options: PublishOptions): { readonly first: Source; readonly isDirectory: boolean } {
+  options.signal?.throwIfAborted()
   const [first] = sources
   if (first === undefined) throw new ContentError({ kind: 'no-such-file', path: '' })
-  const bytesTotal = sources.reduce((sum, { blob }) => sum + blob.size, 0)
+  return { first, isDirectory: options.directory ?? (sources.length > 1 || first.path.includes('/')) }
+}
+
+/** Stores the blocks of a page while they are built. `sourceEntries`: the files and empty folders in it. */
+export async function storeBlocks(
+  building: ReturnType<typeof buildFile>,
+  bytesTotal: number,
+  sourceEntries: number,
+  { pageBytesMax = defaultLimits.pageBytesMax, onProgress }: PublishOptions,
+): Promise<Publication> {
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
-  // Folders and their parts count as entries too, when they are built: nobody could list a page of more.
-  let entries = sources.length + (options.emptyFolders?.length ?? 0)
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
-  const asDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
-  const building = asDirectory
-    ? buildDirectory(sources, signal ? { signal } : {}, options.emptyFolders)
-    : buildFile(first.blob, signal ? { signal } : {}, first.path)
   const progress = new HashProgress(bytesTotal, onProgress)
+  // Folders and their parts count as entries too, when they are built: nobody could list a page of more.
+  let entries = sourceEntries
   for (;;) {
     if (entries > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
     const step = await building.next()
@@ -40,7 +53,7 @@ export async function publish(sources: readonly Source[], options: PublishOption
     const { cid, block, size, path } = step.value
     store.put(cid, block, path)
     if (store.blocks > BLOCKS_MAX) throw new ContentError({ kind: 'too-many', what: 'blocks', max: BLOCKS_MAX })
-    if (block instanceof Blob) progress.add(size)
-    else entries++
+    if (block instanceof Uint8Array) entries++
+    else progress.add(size)
   }
 }
