@@ -70,8 +70,7 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
   readonly restored = null
   readonly notes = []
   readonly key = null
-  readonly #sources = new Map<string, Cid[]>()
-  readonly #sourceOf = new Map<CidKey, string>()
+  readonly #sources = new Map<CidKey, { readonly cid: Cid; readonly source: string }>()
   readonly #bytesMax: number
 
   constructor(bytesMax: number) {
@@ -88,11 +87,7 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
     }
     this.tableBytes = bytes
     this.table.set(cid.key, block)
-    if (source === undefined) return
-    this.#sourceOf.set(cid.key, source)
-    const slices = this.#sources.get(source)
-    if (slices === undefined) this.#sources.set(source, [cid])
-    else slices.push(cid)
+    if (source !== undefined) this.#sources.set(cid.key, { cid, source })
   }
 
   room(): null {
@@ -110,7 +105,6 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
   clear(): void {
     this.table.clear()
     this.#sources.clear()
-    this.#sourceOf.clear()
     this.tableBytes = 0
   }
 
@@ -118,16 +112,16 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
   protected withdraw(cid: Cid): void {
     // Another read may have found the change already. One event is enough.
     if (!this.table.has(cid.key)) return
-    const source = this.#sourceOf.get(cid.key)
-    const cids = (source === undefined ? null : this.#sources.get(source)) ?? [cid]
+    const source = this.#sources.get(cid.key)?.source
+    const ofSource = [...this.#sources.values()].filter((each) => each.source === source)
+    const cids = source === undefined ? [cid] : ofSource.map(({ cid }) => cid)
     for (const { key } of cids) {
       const block = this.table.get(key)
       if (block === undefined) continue
       this.tableBytes -= sizeOf(block)
       this.table.delete(key)
-      this.#sourceOf.delete(key)
+      this.#sources.delete(key)
     }
-    if (source !== undefined) this.#sources.delete(source)
     const sentence = source === undefined ? swarm('changedNameless') : swarm('changed', { name: source })
     this.notify({ kind: 'lost', cids, sentence })
   }

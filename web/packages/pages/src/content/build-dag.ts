@@ -178,8 +178,8 @@ function* plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): P
     const names = path.split('/')
     const last = names.pop()
     const refused = () => new ContentError({ kind: 'bad-path', path })
-    if (last === undefined || names.length > PATH_DEPTH_MAX) throw refused()
-    if (!isEntryName(last) || !names.every(isEntryName) || !path.isWellFormed()) throw refused()
+    const isPath = last !== undefined && names.length <= PATH_DEPTH_MAX && [...names, last].every(isEntryName) && path.isWellFormed()
+    if (!isPath) throw refused()
     let tree = root
     for (const name of names) {
       const below = tree.get(name) ?? new Map<string, Blob | Tree>()

@@ -68,9 +68,7 @@ export class DagWalk {
 
   /** Returns the first blocks to fetch: the root, unless its CID contains it. */
   start(): WantedBlock[] {
-    const found: WantedBlock[] = []
-    this.#discover({ cid: this.root, size: null, rank: this.root.codec === RAW ? 'leaf' : 'inner' }, 0, found)
-    return found
+    return this.add({ cid: this.root, size: null, rank: this.root.codec === RAW ? 'leaf' : 'inner' })
   }
 
   /** Adds a block that no other block of the walk links to. Returns the blocks to fetch. */

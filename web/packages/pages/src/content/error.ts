@@ -4,11 +4,11 @@ import { type ContentProblem, problemSentence } from './problem.ts'
 
 /** Invalid or unavailable content. `message` is a sentence for people. */
 export class ContentError extends Error {
+  override name = 'ContentError'
   readonly problem: ContentProblem
 
   constructor(problem: ContentProblem) {
     super(problemSentence(problem))
-    this.name = 'ContentError'
     this.problem = problem
   }
 }

@@ -64,17 +64,16 @@ interface ShardEntry {
 
 class ListingWalk {
   readonly #store: BlockStore
-  readonly #nodes: (cid: Cid) => FsNode | null
   readonly #files: FileEntry[] = []
   #links = 0
   #hasNames = true
   #isFinal = true
   #visits = 0
   readonly #count = new ItemCount()
+  readonly #decoded = new Map<CidKey, FsNode>()
 
   constructor(store: BlockStore) {
     this.#store = store
-    this.#nodes = decodedOnce(store)
   }
 
   listing(): FileListing {
@@ -90,17 +89,15 @@ class ListingWalk {
       this.#add({ path, cid, size: this.#store.size(cid) ?? statedSize })
       return
     }
-    const node = this.#nodes(cid)
+    const node = this.#node(cid)
     switch (node?.kind) {
       // The kind is not known yet. Most likely it is a file.
       case undefined:
         this.#add({ path, cid, size: null, ...(statedSize === null ? {} : { about: statedSize }) })
         return
       case 'leaf':
-        this.#add({ path, cid, size: node.bytes.length, ...modifiedOf(node) })
-        return
       case 'file':
-        this.#add({ path, cid, size: node.size, ...modifiedOf(node) })
+        this.#add({ path, cid, size: node.kind === 'file' ? node.size : node.bytes.length, ...modifiedOf(node) })
         return
       case 'symlink':
         this.#links++
@@ -129,7 +126,7 @@ class ListingWalk {
         continue
       }
       this.#noteVisit(depth + 1)
-      const node = this.#nodes(link.cid)
+      const node = this.#node(link.cid)
       // Below a shard there are only shards.
       if (link.cid.codec === RAW || (node !== null && node.kind !== 'shard')) throw malformed('noShard')
       if (node === null) {
@@ -137,6 +134,13 @@ class ListingWalk {
         this.#isFinal = false
       } else yield* this.#collect(node, depth + 1, below, entries)
     }
+  }
+
+  /** Decodes each block at most once, however often it is linked. `null` for a block that is missing. */
+  #node(cid: Cid): FsNode | null {
+    const node = this.#decoded.get(cid.key) ?? nodeIn(this.#store, cid)
+    if (node !== null) this.#decoded.set(cid.key, node)
+    return node
   }
 
   #add(entry: FileEntry): void {
@@ -158,12 +162,11 @@ function join(path: string, name: string): string {
 /** The bytes of a file whose blocks are all here. Blobs are not copied. */
 export function readFile(store: BlockStore, file: Cid, type = ''): Blob {
   const parts: (Bytes | Blob)[] = []
-  const nodes = decodedOnce(store)
   const read = new Map<CidKey, FileNode>()
   const append = (cid: Cid, statedSize: number | null, depth: number): void => {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (parts.length >= PARTS_MAX) throw new ContentError({ kind: 'too-many', what: 'parts', max: PARTS_MAX })
-    const node = read.get(cid.key) ?? fileNodeOf(store, cid, nodes)
+    const node = read.get(cid.key) ?? fileNodeOf(store, cid)
     read.set(cid.key, node)
     const { size, own, children } = node
     if (statedSize !== null && statedSize !== size) throw malformed('blockSize')
@@ -187,13 +190,13 @@ export interface FileNode {
 }
 
 /** Throws if the block is missing, or is not a part of a file. */
-export function fileNodeOf(blocks: Pick<BlockStore, 'get'>, cid: Cid, nodes = (cid: Cid) => nodeIn(blocks, cid)): FileNode {
+export function fileNodeOf(blocks: Pick<BlockStore, 'get'>, cid: Cid): FileNode {
   if (cid.codec === RAW) {
     const own = blocks.get(cid)
     if (own === null) throw missing(cid)
     return { size: sizeOf(own), own, children: [] }
   }
-  const node = nodes(cid)
+  const node = nodeIn(blocks, cid)
   switch (node?.kind) {
     case undefined:
       throw missing(cid)
@@ -205,17 +208,5 @@ export function fileNodeOf(blocks: Pick<BlockStore, 'get'>, cid: Cid, nodes = (c
     case 'shard':
     case 'symlink':
       throw malformed('noFile')
-  }
-}
-
-/** Decodes each block at most once, however often it is linked. `null` for a block that is missing. */
-function decodedOnce(store: BlockStore): (cid: Cid) => FsNode | null {
-  const decoded = new Map<CidKey, FsNode>()
-  return (cid) => {
-    const before = decoded.get(cid.key)
-    if (before !== undefined) return before
-    const node = nodeIn(store, cid)
-    if (node !== null) decoded.set(cid.key, node)
-    return node
   }
 }

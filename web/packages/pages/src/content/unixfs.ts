@@ -5,7 +5,10 @@ import { ContentError, malformed, unsupported } from './error.ts'
 import { bytesOf, decodeFields, decodePacked, MessageWriter, uintOf, type Field } from './protobuf.ts'
 import { fanoutOf, SHARD_TYPE, shardLinks, type ShardLink } from './shard.ts'
 
-const TYPE = { raw: 0, directory: 1, file: 2, metadata: 3, symlink: 4, shard: SHARD_TYPE } as const
+const RAW_TYPE = 0
+const DIRECTORY_TYPE = 1
+const FILE_TYPE = 2
+const SYMLINK_TYPE = 4
 
 /** The last time that `Date` can represent. */
 const TIME_MAX = 8.64e15
@@ -30,7 +33,7 @@ export interface FileChild {
 
 export function encodeFile(children: readonly FileChild[]): Bytes {
   const size = children.reduce((sum, child) => sum + child.size, 0)
-  const fs = new MessageWriter().uint(1, TYPE.file).uint(3, size)
+  const fs = new MessageWriter().uint(1, FILE_TYPE).uint(3, size)
   for (const child of children) fs.uint(4, child.size)
   const links = children.map(({ cid, dagBytes }) => ({ cid, name: '', dagBytes }))
   return encodePbNode({ links, data: fs.finish() })
@@ -38,7 +41,7 @@ export function encodeFile(children: readonly FileChild[]): Bytes {
 
 /** `links` must be sorted by the bytes of their names. */
 export function encodeDirectory(links: readonly PbLink[]): Bytes {
-  return encodePbNode({ links, data: new MessageWriter().uint(1, TYPE.directory).finish() })
+  return encodePbNode({ links, data: new MessageWriter().uint(1, DIRECTORY_TYPE).finish() })
 }
 
 /** Decodes a verified block. Throws if its sizes do not add up. */
@@ -51,14 +54,14 @@ export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
   if (data === null) throw malformed('noFileSystem')
   const fs = decodeFs(data)
   switch (fs.type) {
-    case TYPE.raw:
-    case TYPE.file:
+    case RAW_TYPE:
+    case FILE_TYPE:
       return fileNode(fs, links)
-    case TYPE.directory:
+    case DIRECTORY_TYPE:
       return { kind: 'directory', links }
-    case TYPE.shard:
+    case SHARD_TYPE:
       return { kind: 'shard', links: shardLinks({ ...fs, bitmap: fs.data }, links), fanout: fanoutOf(fs) }
-    case TYPE.symlink:
+    case SYMLINK_TYPE:
       return { kind: 'symlink', target: new TextDecoder().decode(fs.data) }
     default:
       throw new ContentError({ kind: 'unsupported', what: 'type', code: String(fs.type) })

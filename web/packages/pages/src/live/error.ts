@@ -19,11 +19,11 @@ export type LiveProblem =
 
 /** A head or a node of a live page is invalid. */
 export class LiveError extends Error {
+  override name = 'LiveError'
   readonly problem: LiveProblem
 
   constructor(problem: LiveProblem) {
     super(`invalid live page: ${problem}`)
-    this.name = 'LiveError'
     this.problem = problem
   }
 }

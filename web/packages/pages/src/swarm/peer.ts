@@ -15,8 +15,5 @@ export interface Peer {
 
 /** The peer cannot be reached any more on this path. */
 export class PeerLost extends Error {
-  constructor(reason: string) {
-    super(reason)
-    this.name = 'PeerLost'
-  }
+  override name = 'PeerLost'
 }
