@@ -1,5 +1,5 @@
 import type { Bytes } from '../content/index.ts'
-import type { Disk, OpenDisk } from './disk.ts'
+import type { OpenDisk } from './disk.ts'
 import { PageFolder } from './page-folder.ts'
 import { GRACE_PERIOD_MS, TabFolder, isTabLeftEvent } from './tab-folder.ts'
 import { tabKeys } from './tab-keys.ts'
@@ -72,24 +72,12 @@ export const openDisk: OpenDisk = async (page) => {
   const tab = await enter()
   if (tab === null) return null
   const name = tab.openPage(page)
-  const estimate = () => navigator.storage.estimate()
-  const folder = new PageFolder(() => tab.folder(), [TOP, tab.id, name], { write: writeInWorker, estimate })
-  const disk: Disk = {
-    get key() {
-      return tabKeys()?.of([tab.id, name])
-    },
-    restore: () => folder.restore(),
-    write: (blocks) => folder.write(blocks),
-    notes: () => folder.notes(),
-    writeNote: (note) => folder.writeNote(note),
-    roomBytes: () => folder.roomBytes(),
-    async remove() {
-      // A key that cannot be removed now is removed by the next sweep, as the folder would be.
-      await Promise.allSettled([disk.key?.remove(), folder.remove()])
-      tab.closePage(name)
-    },
-  }
-  return disk
+  return new PageFolder(() => tab.folder(), [TOP, tab.id, name], {
+    write: writeInWorker,
+    estimate: () => navigator.storage.estimate(),
+    key: () => tabKeys()?.of([tab.id, name]),
+    onRemoved: () => tab.closePage(name),
+  })
 }
 
 let writer: { worker: Worker; waiting: Map<number, (written: WriteReply) => void> } | null = null

@@ -30,15 +30,8 @@ export interface DiskBlockStoreDeps {
   readonly memoryBytesMax?: number
 }
 
-/** The destination of new blocks. */
-type Home =
-  /** Nowhere yet, because there are few. */
-  | { kind: 'undecided' }
-  | { kind: 'opening' }
-  | { kind: 'disk'; disk: Disk }
-  /** There is no disk, or no room on it. */
-  | { kind: 'memory' }
-  | { kind: 'cleared' }
+/** The destination of new blocks. `undecided`: nowhere yet, because there are few. `memory`: there is no disk, or no room on it. */
+type Home = 'undecided' | 'opening' | 'disk' | 'memory' | 'cleared'
 
 /**
  * A store for received blocks, and for those of a live page that this tab publishes. Leaves are written to disk in
@@ -54,7 +47,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   #expected = 0
   /** Bytes of leaves that are in no file, neither here nor where they came from. */
   #memoryBytes = 0
-  #home: Home = { kind: 'undecided' }
+  #home: Home = 'undecided'
   /** The disk, once it was opened. It may have blocks also when new ones stay in memory. */
   #disk: Disk | null = null
   #unwritten: UnwrittenBlock[] = []
@@ -79,14 +72,14 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   }
 
   put(cid: Cid, block: Bytes | Blob): void {
-    if (this.has(cid) || this.#home.kind === 'cleared') return
+    if (this.has(cid) || this.#home === 'cleared') return
     const size = sizeOf(block)
     const { bytesMax } = this.#deps
     if (this.tableBytes + size > bytesMax) {
       throw new ContentError({ kind: 'too-large', bytes: this.tableBytes + size, bytesMax })
     }
     const inMemory = memoryBytesOf(cid, block)
-    if (this.#home.kind === 'memory' && inMemory > 0 && this.#memoryBytes + inMemory > this.#memoryBytesMax) {
+    if (this.#home === 'memory' && inMemory > 0 && this.#memoryBytes + inMemory > this.#memoryBytesMax) {
       throw new ContentError({ kind: 'no-room', bytes: this.tableBytes })
     }
     this.tableBytes += size
@@ -100,16 +93,16 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   }
 
   putNote(bytes: Bytes): void {
-    if (this.#home.kind === 'memory' || this.#home.kind === 'cleared' || this.#isUnwritable) return
+    if (this.#home === 'memory' || this.#home === 'cleared' || this.#isUnwritable) return
     this.#note = { bytes, after: this.#putCount }
     this.#settle()
   }
 
   async flush(): Promise<boolean> {
-    if (this.#home.kind === 'undecided' && !this.#isUnwritable) void this.#open()
+    if (this.#home === 'undecided' && !this.#isUnwritable) void this.#open()
     await this.#opening
-    while (this.#home.kind === 'disk' && this.#unwritten.length > 0) await (this.#writing ?? this.#write())
-    return this.#home.kind === 'disk'
+    while (this.#home === 'disk' && this.#unwritten.length > 0) await (this.#writing ?? this.#write())
+    return this.#home === 'disk'
   }
 
   get key(): KeyStore | null {
@@ -117,20 +110,20 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   }
 
   room(): Promise<void> | null {
-    const isWritten = this.#home.kind === 'opening' || this.#home.kind === 'disk'
+    const isWritten = this.#home === 'opening' || this.#home === 'disk'
     if (!isWritten || this.#unwrittenBytes <= UNWRITTEN_BYTES_MAX) return null
     return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
   expect(bytes: number): void {
     this.#expected = bytes
-    if (this.#home.kind === 'undecided' && bytes > DISK_FROM_BYTES) void this.#open()
-    if (this.#home.kind === 'disk') void this.#compareWithRoom(this.#home.disk)
+    if (this.#home === 'undecided' && bytes > DISK_FROM_BYTES) void this.#open()
+    if (this.#home === 'disk' && this.#disk !== null) void this.#compareWithRoom(this.#disk)
   }
 
   clear(): void {
     const disk = this.#disk
-    this.#home = { kind: 'cleared' }
+    this.#home = 'cleared'
     this.#stopTimer?.()
     this.table.clear()
     this.#unwritten = []
@@ -157,7 +150,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
         this.tableBytes = bytes
         this.table.set(cid.key, block)
       }
-      this.#home = { kind: 'disk', disk: this.#disk }
+      this.#home = 'disk'
       this.notes = notes
     } catch {
       // Blocks that cannot be restored are fetched again.
@@ -166,7 +159,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
 
   /** Decides where new blocks go, and starts writing. */
   #settle(): void {
-    switch (this.#home.kind) {
+    switch (this.#home) {
       case 'undecided':
         if (this.#unwrittenBytes > DISK_FROM_BYTES || this.#note !== null) void this.#open()
         return
@@ -184,7 +177,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   }
 
   #open(): Promise<void> {
-    this.#home = { kind: 'opening' }
+    this.#home = 'opening'
     this.#opening = this.#openDisk()
     return this.#opening
   }
@@ -197,7 +190,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     }
     if (disk !== null) {
       this.#disk = disk
-      this.#home = { kind: 'disk', disk }
+      this.#home = 'disk'
       this.#settle()
       await this.#compareWithRoom(disk)
       return
@@ -209,11 +202,11 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   async #write(): Promise<void> {
     this.#stopTimer?.()
     this.#stopTimer = null
-    if (this.#writing !== null || this.#home.kind !== 'disk') return
-    const { disk } = this.#home
+    const disk = this.#disk
+    if (this.#writing !== null || this.#home !== 'disk' || disk === null) return
     this.#writing = (async () => {
       do await this.#writeBatch(disk)
-      while (this.#unwrittenBytes >= BATCH_BYTES && this.#home.kind === 'disk')
+      while (this.#unwrittenBytes >= BATCH_BYTES && this.#home === 'disk')
       await this.#writeNote(disk)
     })()
     await this.#writing
@@ -223,7 +216,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
 
   async #writeNote(disk: Disk): Promise<void> {
     const note = this.#note
-    if (note === null || note.after > this.#writtenCount || this.#home.kind !== 'disk') return
+    if (note === null || note.after > this.#writtenCount || this.#home !== 'disk') return
     this.#note = null
     await disk.writeNote(note.bytes).catch((error: unknown) => this.#failToWrite(error))
   }
@@ -263,20 +256,13 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
 
   /** A page that is small enough for memory is no trouble: it only has to be fetched again after a reload. */
   #giveUpDisk(why: string): void {
+    const isSmall = !this.#isUnwritable && Math.max(this.tableBytes, this.#expected) <= DISK_FROM_BYTES
     this.#note = null
-    if (this.#isUnwritable || Math.max(this.tableBytes, this.#expected) > DISK_FROM_BYTES) {
-      this.#stayInMemory(why)
-      return
-    }
     this.#isUnwritable = true
-    this.#home = { kind: 'undecided' }
+    this.#home = isSmall ? 'undecided' : 'memory'
     this.#letIn()
-  }
-
-  #stayInMemory(why: string): void {
-    this.#home = { kind: 'memory' }
+    if (isSmall) return
     this.#keepInMemory()
-    this.#letIn()
     this.notify({ kind: 'trouble', sentence: storage('inMemory', { why, room: sizeText(this.#memoryBytesMax) }) })
   }
 
@@ -312,7 +298,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
 
   // A method, because TypeScript would assume that an inline check still holds after the next await.
   #isCleared(): boolean {
-    return this.#home.kind === 'cleared'
+    return this.#home === 'cleared'
   }
 }
 

@@ -17,29 +17,28 @@ interface SyncAccess {
   close(): void | Promise<void>
 }
 
-addEventListener('message', ({ data }: MessageEvent<WriteRequest>) => {
-  void write(data).then((written) => postMessage(written))
+addEventListener('message', ({ data: { id, path, bytes } }: MessageEvent<WriteRequest>) => {
+  const reply = (written: WriteReply) => postMessage(written)
+  write(path, bytes).then(
+    (file) => reply({ id, file }),
+    ({ name, message }: Error) => reply({ id, name, message }),
+  )
 })
 
-async function write({ id, path, bytes }: WriteRequest): Promise<WriteReply> {
+async function write(path: readonly string[], bytes: Uint8Array): Promise<File> {
+  let folder = await navigator.storage.getDirectory()
+  for (const name of path.slice(0, -1)) folder = await folder.getDirectoryHandle(name, { create: true })
+  const name = path.at(-1) ?? ''
+  const handle = await folder.getFileHandle(name, { create: true })
   try {
-    let folder = await navigator.storage.getDirectory()
-    for (const name of path.slice(0, -1)) folder = await folder.getDirectoryHandle(name, { create: true })
-    const name = path.at(-1) ?? ''
-    const handle = await folder.getFileHandle(name, { create: true })
-    try {
-      await fill(handle, bytes)
-      const file = await handle.getFile()
-      // On a full disk, Chromium reports success and truncates the file.
-      if (file.size !== bytes.length) throw full()
-      return { id, file }
-    } catch (error) {
-      await folder.removeEntry(name).catch(() => {})
-      throw error
-    }
+    await fill(handle, bytes)
+    const file = await handle.getFile()
+    // On a full disk, Chromium reports success and truncates the file.
+    if (file.size !== bytes.length) throw full()
+    return file
   } catch (error) {
-    const { name, message } = error instanceof Error ? error : new Error(String(error))
-    return { id, name, message }
+    await folder.removeEntry(name).catch(() => {})
+    throw error
   }
 }
 

@@ -1,4 +1,4 @@
-import { RAW, readSlice, type Bytes } from '../content/index.ts'
+import { RAW, readSlice, type Bytes, type KeyStore } from '../content/index.ts'
 import { encodeBlockFile, readPositions, type StoredBlock } from './block-file.ts'
 import type { Disk, RestoredBlock } from './disk.ts'
 
@@ -8,31 +8,37 @@ export type WriteFile = (path: readonly string[], bytes: Bytes) => Promise<File>
 /** Blocks that are read and hashed at the same time when an earlier visit is restored. */
 const HASHED_AT_ONCE = 4
 /** Notes are written to two files in turn. If the tab ends while it writes one, the other is whole. */
-const NOTE_FILES = ['note.0', 'note.1'] as const
+const NOTE_FILES = 2
 /** A longer note is not one of ours. */
 const NOTE_BYTES_MAX = 4096
+
+export interface PageFolderDeps {
+  readonly write: WriteFile
+  readonly estimate: () => Promise<StorageEstimate>
+  /** The key of a live page, which is stored beside its blocks. */
+  readonly key?: () => KeyStore | undefined
+  readonly onRemoved?: () => void
+}
 
 /** The folder of one page, with one file for each batch of blocks. It is created with the first batch or note. */
 export class PageFolder implements Disk {
   readonly #parent: () => Promise<FileSystemDirectoryHandle>
   readonly #path: readonly string[]
   readonly #name: string
-  readonly #write: WriteFile
-  readonly #estimate: () => Promise<StorageEstimate>
+  readonly #deps: PageFolderDeps
   /** File names are numbers, in the order in which they were written. */
   #nextFile: number | null = null
   #notesWritten = 0
 
-  constructor(
-    parent: () => Promise<FileSystemDirectoryHandle>,
-    path: readonly string[],
-    deps: { write: WriteFile; estimate: () => Promise<StorageEstimate> },
-  ) {
+  constructor(parent: () => Promise<FileSystemDirectoryHandle>, path: readonly string[], deps: PageFolderDeps) {
     this.#parent = parent
     this.#path = path
     this.#name = path.at(-1) ?? ''
-    this.#write = deps.write
-    this.#estimate = deps.estimate
+    this.#deps = deps
+  }
+
+  get key(): KeyStore | undefined {
+    return this.#deps.key?.()
   }
 
   async restore(): Promise<RestoredBlock[]> {
@@ -56,30 +62,31 @@ export class PageFolder implements Disk {
     const name = `${this.#nextFile ?? 0}`
     this.#nextFile = Number(name) + 1
     const { bytes, bodyAt } = encodeBlockFile(blocks)
-    const file = await this.#write([...this.#path, name], bytes)
+    const file = await this.#deps.write([...this.#path, name], bytes)
     return file.slice(bodyAt)
   }
 
   async notes(): Promise<Bytes[]> {
-    const files = (await this.#entries()).filter(({ name, file }) => isNote(name) && file.size <= NOTE_BYTES_MAX)
+    const files = (await this.#entries()).filter(({ name, file }) => /^note\.\d$/.test(name) && file.size <= NOTE_BYTES_MAX)
     return Promise.all(files.map(async ({ file }) => new Uint8Array(await file.arrayBuffer())))
   }
 
   async writeNote(note: Bytes): Promise<void> {
-    const name = NOTE_FILES[this.#notesWritten % 2] ?? NOTE_FILES[0]
-    this.#notesWritten++
+    const name = `note.${this.#notesWritten++ % NOTE_FILES}`
     // A copy, because the writer takes the bytes away.
-    await this.#write([...this.#path, name], note.slice())
+    await this.#deps.write([...this.#path, name], note.slice())
   }
 
   async roomBytes(): Promise<number | null> {
-    const { quota, usage } = await this.#estimate()
+    const { quota, usage } = await this.#deps.estimate()
     return quota === undefined || usage === undefined ? null : Math.max(0, quota - usage)
   }
 
   async remove(): Promise<void> {
-    const parent = await this.#parent()
-    await parent.removeEntry(this.#name, { recursive: true }).catch(passOverMissing)
+    const removeFolder = async () => (await this.#parent()).removeEntry(this.#name, { recursive: true })
+    // A key that cannot be removed now is removed by the next sweep, as the folder would be.
+    await Promise.allSettled([this.key?.remove(), removeFolder()])
+    this.#deps.onRemoved?.()
   }
 
   /** The files with blocks, the oldest first. */
@@ -102,10 +109,6 @@ export class PageFolder implements Disk {
     }
     return found
   }
-}
-
-function isNote(name: string): boolean {
-  return NOTE_FILES.some((each) => each === name)
 }
 
 function passOverMissing(error: unknown): undefined {

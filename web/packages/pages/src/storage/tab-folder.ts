@@ -89,7 +89,7 @@ export class TabFolder {
    * and the keys of these pages. Returns when to sweep again. `null` if nothing is left.
    */
   async sweep(): Promise<number | null> {
-    const wakes = [await this.#sweepOwn()]
+    const wakes = [(await this.#sweepOwn()) ?? Infinity]
     const { top, local, keys, now } = this.#deps
     const alive = await heldLocks(this.#deps)
     for (const id of await namesIn(top)) {
@@ -105,8 +105,8 @@ export class TabFolder {
     await keys()
       ?.sweep(top)
       .catch(() => {})
-    const known = wakes.filter((wake) => wake !== null)
-    return known.length > 0 ? Math.min(...known) : null
+    const first = Math.min(...wakes)
+    return first < Infinity ? first : null
   }
 
   async #removeTab(id: string): Promise<void> {
