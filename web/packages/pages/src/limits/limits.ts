@@ -1,3 +1,5 @@
+import { fieldsOf } from './fields.ts'
+
 /** One limit of the server, from `GET /limits`. */
 export interface Limit {
   value: number
@@ -55,20 +57,16 @@ export async function fetchLimits(fetch: typeof globalThis.fetch, options: { url
 
 /** Parses the body of `GET /limits`. A value that is missing or not a positive integer keeps its default. */
 export function parseLimits(body: unknown): Limits {
+  const { limits, report, traces, rooms, sites } = fieldsOf(body)
   const all = new Map<string, Limit>()
-  const named = field(body, 'limits')
-  if (typeof named === 'object' && named !== null) {
-    for (const [name, limit] of Object.entries(named)) {
-      const value = field(limit, 'value')
-      const unit = field(limit, 'unit')
-      const whenReached = field(limit, 'when_reached')
-      if (typeof value !== 'number' || !Number.isSafeInteger(value) || value <= 0) continue
-      all.set(name, {
-        value,
-        unit: typeof unit === 'string' ? unit : '',
-        whenReached: typeof whenReached === 'string' ? whenReached : '',
-      })
-    }
+  for (const [name, limit] of Object.entries(fieldsOf(limits))) {
+    const { value, unit, when_reached: whenReached } = fieldsOf(limit)
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value <= 0) continue
+    all.set(name, {
+      value,
+      unit: typeof unit === 'string' ? unit : '',
+      whenReached: typeof whenReached === 'string' ? whenReached : '',
+    })
   }
   const value = (name: string, ours: number) => all.get(name)?.value ?? ours
   return {
@@ -77,11 +75,11 @@ export function parseLimits(body: unknown): Limits {
     peersPerPageMax: value('peers_per_page_max', defaultLimits.peersPerPageMax),
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
     frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
-    report: reportOf(field(body, 'report')),
-    traceSample: shareOf(field(field(body, 'traces'), 'sample')),
-    rooms: field(body, 'rooms') === true,
+    report: reportOf(report),
+    traceSample: shareOf(fieldsOf(traces)['sample']),
+    rooms: rooms === true,
     all,
-    sitesBelow: sitesBelowOf(field(body, 'sites')),
+    sitesBelow: sitesBelowOf(sites),
   }
 }
 
@@ -98,8 +96,4 @@ function sitesBelowOf(value: unknown): string | null {
 /** Only http, https and mailto URLs: the operator's setting is not trusted to be a safe link. */
 function reportOf(value: unknown): string | null {
   return typeof value === 'string' && /^(?:https?:\/\/|mailto:)/.test(value) ? value : null
-}
-
-function field(of: unknown, name: string): unknown {
-  return typeof of === 'object' && of !== null && Object.hasOwn(of, name) ? (of as Record<string, unknown>)[name] : undefined
 }

@@ -83,10 +83,7 @@ export class FileRequests {
   request(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {
     const { signal, type = '' } = options
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason)
-        return
-      }
+      signal?.throwIfAborted()
       const awaited: FileRequest = { path, type, resolve, reject }
       this.#requests.add(awaited)
       signal?.addEventListener('abort', () => {

@@ -1,7 +1,7 @@
 import type { PeerId } from '../bitswap/index.ts'
+import { fieldsOf } from '../limits/fields.ts'
 import type { Counts, Have, PeerKind } from './api.ts'
 import type { Millis } from './clock.ts'
-import { fieldsOf } from './fields.ts'
 
 /** Reads the server's messages on a page's topic. The input can be anything. */
 

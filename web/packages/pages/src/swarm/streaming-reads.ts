@@ -31,11 +31,9 @@ interface Read {
   needed: readonly Cid[]
   /** Blocks that the read waits for. */
   readonly awaited: Set<CidKey>
+  readonly leave: () => void
   readonly fail: (reason: unknown) => void
 }
-
-/** Ends a read. */
-type EndRead = (() => void) & { readonly place: Read }
 
 /**
  * Reads files of which blocks are missing. Blocks at the position of each read are urgent, those of the latest read
@@ -61,9 +59,8 @@ export class StreamingReads {
   /** Resolves once the root block of the file is here. It is urgent until then. */
   open(path: string, { signal }: { signal?: AbortSignal } = {}): Promise<PageFile> {
     return new Promise((resolve, reject) => {
-      const leave = this.#addRead({ urgent: true, signal, fail: reject })
-      if (leave === null) return
-      const { place } = leave
+      const place = this.#addRead({ urgent: true, signal, fail: reject })
+      if (place === null) return
       let isOpen = false
       const look = (): void => {
         if (isOpen || !this.#reads.has(place)) return
@@ -77,12 +74,11 @@ export class StreamingReads {
             place.tree = top.tree
             place.to = top.tree.size
             // The beginning of the file is most likely read next.
-            resolve(this.#fileOf(top.tree, () => leave()))
+            resolve(this.#fileOf(top.tree, place.leave))
           }
           this.#updateUrgent()
         } catch (error) {
-          leave()
-          reject(error)
+          place.fail(error)
         }
       }
       look()
@@ -157,8 +153,7 @@ export class StreamingReads {
     let stop: (reason: unknown) => void = () => {}
     const stopped = new Promise<never>((_, reject) => (stop = reject))
     stopped.catch(() => {})
-    let leave: EndRead | null = null
-    let place: Read | undefined
+    let place: Read | null = null
     return new ReadableStream<Bytes>(
       {
         start: (controller) => {
@@ -166,16 +161,15 @@ export class StreamingReads {
             controller.error(reason)
             stop(reason)
           }
-          leave = this.#addRead({ urgent, signal, fail })
-          place = leave?.place
-          if (place === undefined) return
+          place = this.#addRead({ urgent, signal, fail })
+          if (place === null) return
           place.tree = tree
           place.at = Math.max(0, Math.min(from, tree.size))
           place.to = Math.max(place.at, Math.min(to, tree.size))
           this.#updateUrgent()
         },
         pull: async (controller) => {
-          if (place === undefined || !this.#reads.has(place)) return
+          if (place === null || !this.#reads.has(place)) return
           try {
             if (place.at < place.to) {
               const bytes = await Promise.race([this.#next(tree, place), stopped])
@@ -183,16 +177,15 @@ export class StreamingReads {
               controller.enqueue(bytes)
             }
             if (place.at >= place.to) {
-              leave?.()
+              place.leave()
               controller.close()
             } else this.#updateUrgent()
           } catch (error) {
-            leave?.()
-            controller.error(error)
+            place.fail(error)
           }
         },
         cancel: (reason) => {
-          leave?.()
+          place?.leave()
           stop(reason)
         },
       },
@@ -214,38 +207,39 @@ export class StreamingReads {
   }
 
   /** Adds a read. Returns `null` if it was rejected, after calling `fail`. */
-  #addRead({
-    urgent,
-    signal,
-    fail,
-  }: {
-    urgent: boolean
-    signal: AbortSignal | undefined
-    fail: (reason: unknown) => void
-  }): EndRead | null {
+  #addRead({ urgent, signal, fail }: { urgent: boolean; signal: AbortSignal | undefined; fail: (reason: unknown) => void }): Read | null {
     const refusal =
       this.#end?.reason ?? (signal?.aborted ? signal.reason : null) ?? (this.#reads.size >= READS_MAX ? new Error(swarm('readers')) : null)
     if (refusal !== null) {
       fail(refusal)
       return null
     }
-    const leaveWith = (reason: unknown) => {
-      leave()
-      fail(reason)
-    }
-    const place: Read = { tree: null, at: 0, to: 0, needed: [], awaited: new Set(), fail: leaveWith }
-    const abort = () => leaveWith(signal?.reason)
-    const leave = () => {
-      signal?.removeEventListener('abort', abort)
-      this.#reads.delete(place)
-      for (const key of place.awaited) this.#stopWaiting(place, key)
-      place.awaited.clear()
-      if (this.#urgent.delete(place)) this.#updateUrgent()
+    const abort = () => place.fail(signal?.reason)
+    const place: Read = {
+      tree: null,
+      at: 0,
+      to: 0,
+      needed: [],
+      awaited: new Set(),
+      leave: () => {
+        signal?.removeEventListener('abort', abort)
+        this.#reads.delete(place)
+        for (const key of place.awaited) {
+          const waiting = this.#waiting.get(key)
+          if (waiting?.delete(place) && waiting.size === 0) this.#waiting.delete(key)
+        }
+        place.awaited.clear()
+        if (this.#urgent.delete(place)) this.#updateUrgent()
+      },
+      fail: (reason) => {
+        place.leave()
+        fail(reason)
+      },
     }
     this.#reads.add(place)
     if (urgent) this.#urgent.add(place)
     signal?.addEventListener('abort', abort, { once: true })
-    return Object.assign(leave, { place })
+    return place
   }
 
   #wait(place: Read, cid: Cid, wake: () => void): void {
@@ -256,11 +250,6 @@ export class StreamingReads {
     const waiting = this.#waiting.get(cid.key) ?? new Map<Read, () => void>()
     this.#waiting.set(cid.key, waiting.set(place, wake))
     place.awaited.add(cid.key)
-  }
-
-  #stopWaiting(place: Read, key: CidKey): void {
-    const waiting = this.#waiting.get(key)
-    if (waiting?.delete(place) && waiting.size === 0) this.#waiting.delete(key)
   }
 
   /** Sets the urgent blocks, if they changed: in turns what each read needs next. */

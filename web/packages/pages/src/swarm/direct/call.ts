@@ -71,13 +71,7 @@ export interface CallOptions {
 export class Call {
   readonly call: number
   readonly path: DirectPath
-  readonly #connection: RtcConnection
-  readonly #release: (connection: RtcConnection) => void
-  readonly #isPolite: boolean
-  readonly #isCaller: boolean
-  readonly #asksStun: boolean
-  readonly #clock: Clock
-  readonly #events: CallEvents
+  readonly #options: CallOptions
   #isOver = false
   #isOffering = false
   /** Our offer is being withdrawn. Candidates found for it are useless. */
@@ -105,15 +99,10 @@ export class Call {
   /** Signals are processed one after another, although each is asynchronous. */
   #processing: Promise<void> = Promise.resolve()
 
-  constructor({ call, connection, release, isPolite, isCaller, asksStun, clock, events }: CallOptions) {
+  constructor(options: CallOptions) {
+    const { call, connection, clock, events } = options
     this.call = call
-    this.#connection = connection
-    this.#release = release
-    this.#isPolite = isPolite
-    this.#isCaller = isCaller
-    this.#asksStun = asksStun
-    this.#clock = clock
-    this.#events = events
+    this.#options = options
     // Negotiated in advance, so that neither side has to announce the channel.
     const channel = connection.createDataChannel('watchfire', { negotiated: true, id: 0 })
     this.path = new DirectPath(channel, clock, {
@@ -158,17 +147,17 @@ export class Call {
   }
 
   #networkOf(candidates: readonly string[], firstAt: Millis | null): NetworkKind {
-    return this.#asksStun ? networkKind(candidates, this.#isSettled(firstAt)) : 'unknown'
+    return this.#options.asksStun ? networkKind(candidates, this.#isSettled(firstAt)) : 'unknown'
   }
 
   /** Whether STUN has had the time to answer. */
   #isSettled(firstAt: Millis | null): boolean {
-    return firstAt !== null && this.#clock.now() - firstAt >= STUN_ANSWER_MAX
+    return firstAt !== null && this.#options.clock.now() - firstAt >= STUN_ANSWER_MAX
   }
 
   /** Whether an offer of this side waits for its answer. */
   get isOffering(): boolean {
-    return this.#isOffering || this.#connection.signalingState === 'have-local-offer'
+    return this.#isOffering || this.#options.connection.signalingState === 'have-local-offer'
   }
 
   /** Begins the call. */
@@ -186,10 +175,10 @@ export class Call {
     this.#isOver = true
     this.#stopCandidateTimer?.()
     this.#cancelTimeout?.()
-    if (tells) this.#events.send({ kind: 'hang_up', call: this.call, reason })
+    if (tells) this.#options.events.send({ kind: 'hang_up', call: this.call, reason })
     this.path.close()
-    this.#release(this.#connection)
-    this.#events.onEnd(reason)
+    this.#options.release(this.#options.connection)
+    this.#options.events.onEnd(reason)
   }
 
   async #offer(): Promise<void> {
@@ -199,7 +188,7 @@ export class Call {
     }
     this.#isOffering = true
     try {
-      await this.#connection.setLocalDescription()
+      await this.#options.connection.setLocalDescription()
       if (!this.#isOver && !this.#isWithdrawing) this.#describe('offer')
     } catch {
       this.end('failed', true)
@@ -209,10 +198,10 @@ export class Call {
   }
 
   #describe(kind: 'offer' | 'answer'): void {
-    const sdp = this.#connection.localDescription?.sdp
+    const sdp = this.#options.connection.localDescription?.sdp
     if (sdp === undefined) return
     this.#ourSdp = sdp
-    this.#events.send({ kind, call: this.call, sdp })
+    this.#options.events.send({ kind, call: this.call, sdp })
   }
 
   async #process(signal: Signal): Promise<void> {
@@ -243,16 +232,16 @@ export class Call {
 
   async #processOffer(sdp: string): Promise<void> {
     if (++this.#offersReceived > OFFERS_MAX) {
-      this.#events.onMisbehaviour()
+      this.#options.events.onMisbehaviour()
       return
     }
-    this.#ignoresOffer = this.isOffering && !this.#isPolite
+    this.#ignoresOffer = this.isOffering && !this.#options.isPolite
     if (this.#ignoresOffer) return
     if (this.isOffering) this.#withdrawOffer()
     this.#theirs = []
     if (!(await this.#describeRemote('offer', sdp))) return
     try {
-      await this.#connection.setLocalDescription()
+      await this.#options.connection.setLocalDescription()
       this.#isWithdrawing = false
       if (!this.#isOver) this.#describe('answer')
     } catch {
@@ -263,7 +252,7 @@ export class Call {
   async #processAnswer(sdp: string): Promise<void> {
     // The answer was sent twice, because the server's reply to it got lost.
     if (sdp === this.#theirSdp) return
-    switch (this.#connection.signalingState) {
+    switch (this.#options.connection.signalingState) {
       case 'have-local-offer':
         break
       case 'closed':
@@ -273,7 +262,7 @@ export class Call {
       case 'have-remote-offer':
       case 'have-local-pranswer':
       case 'have-remote-pranswer':
-        this.#events.onMisbehaviour()
+        this.#options.events.onMisbehaviour()
         return
     }
     await this.#describeRemote('answer', sdp)
@@ -283,14 +272,14 @@ export class Call {
   async #describeRemote(type: 'offer' | 'answer', sdp: string): Promise<boolean> {
     try {
       this.#theirSdp = sdp
-      this.#theirFirstAt ??= this.#clock.now()
-      await this.#connection.setRemoteDescription({ type, sdp })
+      this.#theirFirstAt ??= this.#options.clock.now()
+      await this.#options.connection.setRemoteDescription({ type, sdp })
       return !this.#isOver
     } catch (error) {
       if (this.#isOver) return false
       // The connection may have failed or closed already. Then the description is not at fault.
-      if (isOfState(error) || this.#connection.signalingState === 'closed') this.end('failed', true)
-      else this.#events.onMisbehaviour()
+      if (isOfState(error) || this.#options.connection.signalingState === 'closed') this.end('failed', true)
+      else this.#options.events.onMisbehaviour()
       return false
     }
   }
@@ -298,15 +287,15 @@ export class Call {
   async #processCandidate(candidate: Candidate): Promise<void> {
     if (this.#isOver) return
     if (++this.#candidatesReceived > CANDIDATES_MAX * OFFERS_MAX) {
-      this.#events.onMisbehaviour()
+      this.#options.events.onMisbehaviour()
       return
     }
     if (this.#theirs.length < CANDIDATES_MAX) this.#theirs.push(candidate)
     try {
-      await this.#connection.addIceCandidate(candidate)
+      await this.#options.connection.addIceCandidate(candidate)
     } catch {
-      if (this.#isOver || this.#ignoresOffer || this.#connection.signalingState === 'closed') return
-      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#events.onMisbehaviour()
+      if (this.#isOver || this.#ignoresOffer || this.#options.connection.signalingState === 'closed') return
+      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#options.events.onMisbehaviour()
     }
   }
 
@@ -316,20 +305,20 @@ export class Call {
     if (++this.#candidatesSent > CANDIDATES_MAX) return
     const { sdpMid, sdpMLineIndex } = candidate
     const found = { candidate: candidate.candidate, sdpMid, sdpMLineIndex }
-    this.#ourFirstAt ??= this.#clock.now()
+    this.#ourFirstAt ??= this.#options.clock.now()
     this.#ours.push(found)
     this.#unsentCandidates.push(found)
-    this.#stopCandidateTimer ??= this.#clock.after(CANDIDATES_PAUSE, () => {
+    this.#stopCandidateTimer ??= this.#options.clock.after(CANDIDATES_PAUSE, () => {
       this.#stopCandidateTimer = null
       while (this.#unsentCandidates.length > 0) {
         const candidates = this.#unsentCandidates.splice(0, CANDIDATES_PER_SIGNAL_MAX)
-        this.#events.send({ kind: 'candidates', call: this.call, candidates })
+        this.#options.events.send({ kind: 'candidates', call: this.call, candidates })
       }
     })
   }
 
   #handleConnectionState(): void {
-    switch (this.#connection.connectionState) {
+    switch (this.#options.connection.connectionState) {
       case 'connected':
         this.path.setConnected(true)
         if (!this.path.isSilent) this.#stopTimeout()
@@ -337,7 +326,7 @@ export class Call {
       case 'disconnected':
         this.path.setConnected(false)
         this.#startTimeout()
-        this.#events.onQuiet()
+        this.#options.events.onQuiet()
         // The browser waits ten more seconds before it calls the connection failed.
         if (this.#offersMade < OFFERS_MAX - OFFERS_KEPT) this.#restart()
         return
@@ -358,16 +347,16 @@ export class Call {
   /** The caller restarts ICE on the same connection, with new candidates. */
   #restart(): void {
     // A pending offer restarts ICE already. Of two answers, the second would match no offer.
-    if (!this.#isCaller || this.#isOver || this.isOffering) return
+    if (!this.#options.isCaller || this.#isOver || this.isOffering) return
     this.#candidatesSent = 0
     this.#ours = []
-    this.#connection.restartIce()
+    this.#options.connection.restartIce()
     void this.#offer()
   }
 
   /** Ends the call if the connection does not come up or back in time. */
   #startTimeout(): void {
-    this.#cancelTimeout ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
+    this.#cancelTimeout ??= this.#options.clock.after(CONNECT_MAX, () => this.end('failed', true))
   }
 
   #stopTimeout(): void {

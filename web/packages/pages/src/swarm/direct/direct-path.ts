@@ -213,18 +213,19 @@ export class DirectPath implements MessagePath {
     const frame = decodeFrame(data)
     if (frame === null) this.#events.onMalformed()
     else if (frame.kind === 'segment') this.#events.onSegment(frame.segment)
-    else if (this.#outgoing.has(frame.message)) this.#handleRead(frame.message)
+    else this.#handleRead(frame.message)
   }
 
   #handleRead(id: number): void {
-    const { message, sentBytes, resolve } = this.#outgoing.get(id) ?? { message: { length: 0 }, sentBytes: 0, resolve: () => {} }
+    const outgoing = this.#outgoing.get(id)
+    if (outgoing === undefined) return
     // A message that was not sent completely cannot have been read, unless it was sent before a break.
-    if (sentBytes < message.length && !this.#takenBack.has(id)) {
+    if (outgoing.sentBytes < outgoing.message.length && !this.#takenBack.has(id)) {
       this.#events.onMalformed()
       return
     }
     this.#outgoing.delete(id)
-    resolve()
+    outgoing.resolve()
     this.#pump()
   }
 

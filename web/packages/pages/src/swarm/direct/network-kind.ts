@@ -1,10 +1,9 @@
 /** A network that often prevents direct connections, as far as its ICE candidates show. */
 export type NetworkKind = 'no-udp' | 'symmetric' | 'unknown'
 
-/** The parts of a candidate in SDP syntax that matter here. */
+/** The parts of a UDP candidate in SDP syntax that matter here. */
 interface Found {
   readonly foundation: string
-  readonly isUdp: boolean
   readonly address: string
   readonly port: string
   readonly type: string
@@ -24,7 +23,7 @@ interface Found {
  * With one STUN port, a symmetric NAT looks like any other.
  */
 export function networkKind(candidates: readonly string[], isSettled: boolean): NetworkKind {
-  const udp = candidates.map(parse).filter((found) => found?.isUdp === true) as Found[]
+  const udp = candidates.flatMap(parseUdp)
   const reflexive = udp.filter(({ type }) => type === 'srflx')
   const hosts = udp.filter(({ type }) => type === 'host')
   if (reflexive.length === 0) {
@@ -46,18 +45,17 @@ export function haveNoCommonIpVersion(ours: readonly string[], theirs: readonly 
 }
 
 function publicVersions(candidates: readonly string[]): Set<4 | 6> {
-  const found = candidates.map(parse).filter((each) => each?.isUdp === true && !isInner(each.address)) as Found[]
+  const found = candidates.flatMap(parseUdp).filter(({ address }) => !isInner(address))
   return new Set(found.map(({ address }) => (address.includes(':') ? 6 : 4)))
 }
 
-/** Foundation, component, transport, priority, address, port, "typ", type, and then names with values. */
-function parse(candidate: string): Found | null {
-  const [head, , transport, , address, port, , type, ...rest] = candidate.trim().split(/\s+/)
-  if (head === undefined || transport === undefined || address === undefined || port === undefined || type === undefined) return null
+/** Foundation, component, transport, priority, address, port, "typ", type, and then names with values. Nothing for other transports. */
+function parseUdp(candidate: string): Found | readonly [] {
+  const [foundation = '', , transport = '', , address = '', port = '', , type, ...rest] = candidate.trim().split(/\s+/)
+  if (transport.toLowerCase() !== 'udp' || type === undefined) return []
   const after = (name: string) => rest[rest.indexOf(name) + 1] ?? ''
   const base = rest.includes('raddr') ? `${after('raddr')} ${after('rport')}` : ''
-  const foundation = head.replace(/^candidate:/, '')
-  return { foundation, isUdp: transport.toLowerCase() === 'udp', address, port, type, base }
+  return { foundation, address, port, type, base }
 }
 
 /** Whether an address is valid only behind a router: private (RFC 1918, 6598, 4193), link-local, or a name that hides it. */
@@ -71,6 +69,6 @@ function isInner(address: string): boolean {
 
 /** The candidates in a description. A peer sends further ones by themselves. */
 export function candidatesOf(sdp: string): string[] {
-  const lines = sdp.split(/\r?\n/).filter((line) => line.startsWith('a=candidate:'))
+  const lines = sdp.match(/^a=candidate:.*/gm) ?? []
   return lines.map((line) => line.slice('a='.length))
 }

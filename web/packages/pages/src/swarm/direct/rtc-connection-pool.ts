@@ -2,7 +2,7 @@ import type { Millis } from '../clock.ts'
 import type { RtcConnection, MakeRtcConnection } from './rtc-interfaces.ts'
 
 /** Connections of a tab at the same time, for all of its pages. */
-export const CONNECTIONS_MAX = 12
+const CONNECTIONS_MAX = 12
 /**
  * Connections that the browser may still count. A closed one counts until it is garbage-collected. Browsers allow about
  * 500 for all tabs of a process.
@@ -28,10 +28,6 @@ export class RtcConnectionPool {
 
   constructor(make: MakeRtcConnection) {
     this.#make = make
-  }
-
-  get open(): number {
-    return this.#holders.size
   }
 
   /**

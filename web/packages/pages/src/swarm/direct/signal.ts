@@ -1,5 +1,5 @@
-import { utf8, type Bytes } from '../../content/index.ts'
-import { fieldsOf } from '../fields.ts'
+import { textOf, utf8, type Bytes } from '../../content/index.ts'
+import { fieldsOf } from '../../limits/fields.ts'
 
 /** The longest signal in bytes that the server forwards. */
 export const SIGNAL_BYTES_MAX = 16 << 10
@@ -36,7 +36,7 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
   if (bytes.length > SIGNAL_BYTES_MAX) return null
   let value: unknown
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    value = JSON.parse(textOf(bytes) ?? '')
   } catch {
     return null
   }
@@ -63,7 +63,7 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
 /** Whether it looks like a description of one data section. Calls with audio or video are rejected. */
 function isOfDataAlone(sdp: unknown): sdp is string {
   if (typeof sdp !== 'string' || sdp.length > SDP_LENGTH_MAX || !sdp.startsWith('v=0')) return false
-  const media = sdp.split(/\r?\n/).filter((line) => line.startsWith('m='))
+  const media = sdp.match(/^m=.*/gm) ?? []
   return media.length === 1 && media[0]?.startsWith('m=application ') === true
 }
 
