@@ -59,20 +59,20 @@ const VERIFY = `import { publish } from '@watchfire/pages'
 globalThis.hasCid = async (file, cid) => (await publish([{ path: file.name, blob: file }])).root === cid`
 
 describe('the weight of @watchfire/pages', () => {
-  it('is at most 61 kB for a program that uses all of it, private pages too', async () => {
+  it('is at most 60 kB for a program that uses all of it, private pages too', async () => {
     const weight = weightOf(await scriptsOf(ALL))
     expect(weight).toBeGreaterThan(30_000)
-    expect(weight).toBeLessThanOrEqual(61_000)
+    expect(weight).toBeLessThanOrEqual(60_000)
   })
 
-  it('is at most 69 kB for a program that asks for live pages, whose code is loaded with the first one', async () => {
+  it('is at most 68 kB for a program that asks for live pages, whose code is loaded with the first one', async () => {
     const code = `${ALL}\nimport { loadLive } from '@watchfire/pages/swarm'\nglobalThis.loadLive = loadLive`
-    expect(weightOf(await scriptsOf(code))).toBeLessThanOrEqual(69_000)
+    expect(weightOf(await scriptsOf(code))).toBeLessThanOrEqual(68_000)
   })
 
-  it('is at most 9 kB for a program that only verifies a file, which has no code of swarms and connections', async () => {
+  it('is at most 8 kB for a program that only verifies a file, which has no code of swarms and connections', async () => {
     const scripts = await scriptsOf(VERIFY)
-    expect(weightOf(scripts)).toBeLessThanOrEqual(9_000)
+    expect(weightOf(scripts)).toBeLessThanOrEqual(8_000)
     const folders = scripts.flatMap(({ modules }) => modules.flatMap((id) => /pages\/src\/(\w+)\//.exec(id)?.[1] ?? []))
     expect([...new Set(folders)].sort()).toEqual(['content', 'limits', 'messages', 'swarm'])
     expect(scripts.flatMap(({ modules }) => modules).filter((id) => id.includes('/swarm/')).length).toBe(1)
@@ -98,7 +98,7 @@ describe('the weight of @watchfire/client/connection', () => {
 })
 
 describe('the weight of @watchfire/element', () => {
-  it('is at most 63 kB with @watchfire/pages, 10 kB more for the first live page, and 3 kB for the first terminal', async () => {
+  it('is at most 62 kB with @watchfire/pages, 10 kB more for the first live page, and 3 kB for the first terminal', async () => {
     const scripts = await scriptsOf("import '@watchfire/element'")
     const isLive = ({ modules }: Script) => modules.some((id) => /\/(?:live|live-view\.ts|live-view)(?:\/|$)/.test(id))
     const live = scripts.filter((script) => !script.isEntry && isLive(script))
@@ -108,6 +108,6 @@ describe('the weight of @watchfire/element', () => {
     expect(dialling.map(({ modules }) => modules.some((id) => id.endsWith('/direct-path.ts')))).toEqual([false])
     expect(weightOf(dialling)).toBeLessThanOrEqual(3_000)
     const first = scripts.filter((script) => !live.includes(script) && !dialling.includes(script))
-    expect(weightOf(first)).toBeLessThanOrEqual(63_000)
+    expect(weightOf(first)).toBeLessThanOrEqual(62_000)
   })
 })
