@@ -74,7 +74,7 @@ test('browsers learn their public addresses from the server', async (t) => {
 
 test('when a direct connection breaks, the relay takes over and no block is lost', async (t) => {
   const { server, holder, visitor } = await openFilm(t, 44 * MIB)
-  const { directly, here } = await withTimeout(closeConnectionsAfter(visitor, 4 * MIB), 'some bytes arrive directly', TRANSFER_MS)
+  const { directly, here } = await withTimeout(closeConnectionsAfter(visitor, 28 * MIB), 'some bytes arrive directly', TRANSFER_MS)
   assert(here < 0.95, `the page was loaded already: ${here}, ${directly} bytes directly`)
   const before = await relayed(server)
   await visitor.waitUntilComplete(TRANSFER_MS)
@@ -123,7 +123,7 @@ test('tabs of one browser, and one whose WebRTC is off, share a page over the pa
 
 test('a peer that sends invalid signals is ignored, and the others get the page', async (t) => {
   const server = await startServer(t, { settings: NARROW })
-  const { root, blocks } = blocksOf(generated(12 * MIB))
+  const { root, blocks } = blocksOf(generated(6 * MIB))
   const vandals = []
   for (let i = 0; i < 4; i++) vandals.push(await joinPage(t, server, root, 'all', () => ({ blocks: [], has: [], lacks: [] })))
   const visitor = await newDirectVisitor(t, server)

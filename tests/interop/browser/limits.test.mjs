@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { blocksOf } from './bitswap-messages.mjs'
 import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { honestHolder, joinPage } from './raw-peer.mjs'
+import { film } from './films.mjs'
 import { file, generated } from './fixtures.mjs'
 
 const MIB = 1024 * 1024
@@ -14,7 +15,7 @@ test('a low relay limit makes a page slower, and no error is shown', async (t) =
   const settings = { 'limits.relay_bytes_per_second_per_peer': MIB }
   const server = await startServer(t, { settings })
   const [holder, visitor] = await newVisitors(t, server, 2)
-  const link = await holder.sharePage({ files: [file('film.bin', generated(5 * MIB))] })
+  const link = await holder.sharePage(await film(5 * MIB))
   const opened = performance.now()
   await visitor.goTo(link)
   await visitor.waitUntilComplete()
@@ -54,7 +55,7 @@ test('a transfer that a restart interrupts continues where it was', async (t) =>
   const settings = { 'limits.relay_bytes_per_second_per_peer': 2 * MIB }
   const first = await startServer(t, { settings })
   const [holder, visitor] = await newVisitors(t, first, 2)
-  const link = await holder.sharePage({ files: [file('film.bin', generated(12 * MIB))] })
+  const link = await holder.sharePage(await film(12 * MIB))
   await visitor.goTo(link)
   await visitor.waitForText(/(1\d|[2-9]\d)% · /)
   await first.stop()

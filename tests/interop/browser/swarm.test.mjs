@@ -13,7 +13,7 @@ const TRANSFER_MS = 240_000
 const VIEWERS = 4
 const BLOCKS = 24
 /** Blocks of the page that the viewers get only in part, and the share at which the sharer leaves. */
-const LONG_BLOCKS = 32
+const LONG_BLOCKS = 20
 const LEAVE_AT = 0.6
 
 /** The number of blocks that a tab has, from its panel. */
