@@ -24,6 +24,15 @@ async function openSlowly(t, { root, blocks }, { allowed, fragment }) {
   return { server, holder, visitor }
 }
 
+/** Opens a page of one file whose holder has sent the root and the first block. Before the file is read, the tab may request any block. */
+async function openAtFirstBlock(t, page, fragment) {
+  const opened = await openSlowly(t, page, { allowed: 1, fragment })
+  const [first] = page.blocks.keys()
+  await waitUntil(() => opened.holder.mostUrgent === first, 'the first block is the next that is read', WAIT_MS)
+  opened.holder.allow(1)
+  return opened
+}
+
 test('a text is shown from its first block on, and never what is not verified', async (t) => {
   const lines = Array.from({ length: 30_000 }, (_, i) => `Line ${i} of a long text, so that it has several blocks: ${'.'.repeat(60)}\n`)
   const content = Buffer.from(lines.join(''))
@@ -33,7 +42,7 @@ test('a text is shown from its first block on, and never what is not verified', 
   const [, second, third] = page.blocks.keys()
   const honest = page.blocks.get(third)
   page.blocks.set(third, { ...honest, bytes: Buffer.alloc(honest.bytes.length, 'Forged. ') })
-  const { holder, visitor } = await openSlowly(t, page, { allowed: 2, fragment: '#filename=long.txt' })
+  const { holder, visitor } = await openAtFirstBlock(t, page, '#filename=long.txt')
   const shown = visitor.tab.locator('pre.words')
   await shown.getByText('Line 5 of a long text').waitFor()
   assert.equal((await shown.textContent()).includes('Line 29999 '), false)
@@ -68,7 +77,7 @@ test('Markdown is shown at once, and its pictures as they arrive', async (t) => 
 
 test('a picture is drawn from its first block on', async (t) => {
   const page = blocksOf(picture(1400, 1000, { noise: 3 }))
-  const { holder, visitor } = await openSlowly(t, page, { allowed: 2, fragment: '#filename=field.png' })
+  const { holder, visitor } = await openAtFirstBlock(t, page, '#filename=field.png')
   const shown = visitor.tab.locator('img.shown')
   await waitUntil(() => shown.evaluate((img) => img.naturalHeight > 0), 'the size of the picture is known', WAIT_MS)
   assert.equal(await shown.evaluate((img) => img.complete), false)
@@ -84,7 +93,7 @@ test('a picture that streams gets no forged byte, and is drawn on when the true 
   const [, second] = page.blocks.keys()
   const { bytes, cid } = page.blocks.get(second)
   page.blocks.set(second, { cid, bytes: Buffer.alloc(bytes.length, 'Forged. ') })
-  const { server, holder, visitor } = await openSlowly(t, page, { allowed: 2, fragment: '#filename=field.png' })
+  const { server, holder, visitor } = await openAtFirstBlock(t, page, '#filename=field.png')
   const shown = visitor.tab.locator('img.shown')
   await waitUntil(() => shown.evaluate((img) => img.naturalHeight > 0), 'the size of the picture is known', WAIT_MS)
   const stream = await shown.getAttribute('src')
