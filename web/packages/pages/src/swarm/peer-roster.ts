@@ -12,7 +12,7 @@ const MEMBERS_MAX = 64
 /** Banned peers that are remembered. When the limit is reached, the one banned first is forgotten. */
 const BANNED_MAX = 256
 /** Messages of a peer that are remembered as read. A peer never has more in flight. */
-const READ_REMEMBERED = 256
+const READ_REMEMBERED = 512
 
 export interface Member {
   readonly peer: DualPathPeer
@@ -23,12 +23,8 @@ export interface Member {
   /** Assemblers of messages from the relay and from the direct connection. A message arrives whole on one of them. */
   readonly relayed: MessageAssembler
   readonly direct: MessageAssembler
-  /**
-   * Messages read on each path. A message may arrive again: on the other path when a path breaks, or relayed twice when the server's
-   * reply was late.
-   */
-  readonly readOverRelay: RecentSet<number>
-  readonly readOverDirect: RecentSet<number>
+  /** Messages that were read. One may arrive again: on the other path when a path breaks, or relayed twice when the server's reply was late. */
+  readonly read: RecentSet<number>
   readonly inbox: PeerInbox
   /** The number of the peer's message that was read last. */
   lastRead: number | null
@@ -76,8 +72,7 @@ export class PeerRoster {
       kind,
       relayed: new MessageAssembler(this.#budget),
       direct: new MessageAssembler(this.#budget),
-      readOverRelay: new RecentSet<number>(READ_REMEMBERED),
-      readOverDirect: new RecentSet<number>(READ_REMEMBERED),
+      read: new RecentSet<number>(READ_REMEMBERED),
       inbox: new PeerInbox(),
       lastRead: null,
       blockMessagesBefore: 0,

@@ -213,7 +213,7 @@ export class PeerSet {
     if (member === null || this.#deps.isOver()) return
     this.#noteHeard(member)
     const id = segment.message
-    const wasRead = member.readOverRelay.has(id) || member.readOverDirect.has(id)
+    const wasRead = member.read.has(id)
     // Its sender does not know that: a direct connection broke before its acknowledgement, or the server's reply was late.
     if (wasRead && !isDirect) return
     const now = this.#deps.clock.now()
@@ -241,8 +241,7 @@ export class PeerSet {
           return
         }
         // The number counts from now on: the same message may come by the other path while this one waits, and must not follow it.
-        const isRead = this.#read(member, id, assembled.message, acknowledge)
-        if (isRead) (isDirect ? member.readOverDirect : member.readOverRelay).add(id)
+        if (this.#read(member, id, assembled.message, acknowledge)) member.read.add(id)
         return
       }
     }
