@@ -113,8 +113,8 @@ export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockS
     // Another read may have found the change already. One event is enough.
     if (!this.table.has(cid.key)) return
     const source = this.#sources.get(cid.key)?.source
-    const ofSource = [...this.#sources.values()].filter((each) => each.source === source)
-    const cids = source === undefined ? [cid] : ofSource.map(({ cid }) => cid)
+    const ofSource = () => [...this.#sources.values()].flatMap((slice) => (slice.source === source ? slice.cid : []))
+    const cids = source === undefined ? [cid] : ofSource()
     for (const { key } of cids) {
       const block = this.table.get(key)
       if (block === undefined) continue

@@ -87,6 +87,7 @@ async function* leaves(file: LeafSource, chunkBytes: number, signal: AbortSignal
   }
   const started = Array.from({ length: Math.min(count, LEAVES_AT_ONCE) }, (_, i) => start(i))
   let next = started.length
+  // The list grows while it is read: each leaf that is hashed starts another one.
   for (const leaf of started) {
     signal?.throwIfAborted()
     const hashed = await leaf
@@ -176,10 +177,9 @@ function* plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): P
   const root: Tree = new Map()
   const put = (path: string, child: Blob | Tree) => {
     const names = path.split('/')
-    const last = names.pop()
     const refused = () => new ContentError({ kind: 'bad-path', path })
-    const isPath = last !== undefined && names.length <= PATH_DEPTH_MAX && [...names, last].every(isEntryName) && path.isWellFormed()
-    if (!isPath) throw refused()
+    if (names.length > PATH_DEPTH_MAX + 1 || !names.every(isEntryName) || !path.isWellFormed()) throw refused()
+    const last = names.pop() ?? ''
     let tree = root
     for (const name of names) {
       const below = tree.get(name) ?? new Map<string, Blob | Tree>()

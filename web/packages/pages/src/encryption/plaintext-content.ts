@@ -59,8 +59,8 @@ export class PlaintextContent implements ReadableContent {
   /** The content from `from` to `to`, including padding. Rejects if a file has changed or is gone. */
   async read(from: number, to: number): Promise<Bytes> {
     const slices: Blob[] = []
-    for (const part of this.#parts) {
-      if (part.from + part.blob.size <= from) continue
+    const first = this.#parts.findLastIndex((each) => each.from <= from)
+    for (const part of this.#parts.slice(first)) {
       if (part.from >= to) break
       const isWhole = from <= part.from && part.from + part.blob.size <= to
       // A slice of each of a thousand small files would stop the page for seconds.

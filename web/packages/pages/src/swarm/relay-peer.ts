@@ -155,7 +155,7 @@ export class RelayPeer {
         break
       case 'timeout':
         outgoing.ranges.unshift([from, to])
-        if (++this.#timeouts >= TIMEOUTS_MAX) this.#lose(reply.status)
+        if (++this.#timeouts >= TIMEOUTS_MAX) this.#lose('the server does not answer')
         break
       case 'offline':
         this.#lose(reply.status)
@@ -182,7 +182,7 @@ export class RelayPeer {
     const delay = retryAfter ?? DELAY_DEFAULT
     if (reason === 'peer busy') {
       this.#busySince ??= this.#clock.now()
-      if (this.#clock.now() - this.#busySince >= BUSY_MAX) this.#lose(reason)
+      if (this.#clock.now() - this.#busySince >= BUSY_MAX) this.#lose('the peer does not read')
       else this.#wait(Math.max(delay, Math.min(BACKOFF_MAX, delay * 2 ** this.#busyWaits)))
     } else if (reason === 'relay budget') {
       this.#wait(delay)

@@ -99,8 +99,8 @@ export function readRefusal(payload: unknown): Refusal {
   const { reason, retry_after_ms: retryAfter, max } = fieldsOf(payload)
   return {
     reason: typeof reason === 'string' ? reason : 'refused',
-    retryAfter: typeof retryAfter === 'number' ? retryAfter : null,
-    max: typeof max === 'number' ? max : 0,
+    retryAfter: isCount(retryAfter) ? retryAfter : null,
+    max: isCount(max) ? max : 0,
   }
 }
 
