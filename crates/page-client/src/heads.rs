@@ -1,6 +1,7 @@
 //! Heads of live pages, in a field of Bitswap messages that other implementations skip.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,14 +23,16 @@ pub(crate) const SEND_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a peer with an older head gets the newest one.
 const REPLY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Peers whose heads wait to be verified. The heads of further peers are dropped; they will send them again.
+const WAITING_PEERS_MAX: usize = 64;
+
 /// The heads of a live page, which its peers exchange.
 #[derive(Debug)]
 pub struct LiveHeads {
     /// The heads that the peers should have.
     pub current: watch::Receiver<HeadMessage>,
-    /// Takes the heads that peers send. When it is full, a head is dropped; its sender will send it
-    /// again.
-    pub received: mpsc::Sender<ReceivedHead>,
+    /// Takes the heads that peers send.
+    pub received: HeadSender,
 }
 
 /// The heads of a page, and the blocks that come with a new one.
@@ -41,13 +44,63 @@ pub struct HeadMessage {
     pub vouched: Vec<Bytes>,
 }
 
-/// A head from a peer, not verified.
+/// Heads from a peer, and the blocks that came with them, not verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReceivedHead {
+pub struct ReceivedHeads {
     pub peer: PeerId,
-    pub bytes: Bytes,
-    /// Blocks that came with it.
-    pub vouched: Vec<Bytes>,
+    pub message: HeadMessage,
+}
+
+/// Creates a queue of heads that wait to be verified.
+///
+/// It keeps the last message of each peer, so a peer that sends heads without end takes no place of another one. The peers take turns.
+pub fn head_queue() -> (HeadSender, HeadReceiver) {
+    let (wake, woken) = mpsc::channel(1);
+    let waiting = Waiting::default();
+    (HeadSender { waiting: waiting.clone(), wake }, HeadReceiver { waiting, woken })
+}
+
+type Waiting = Arc<Mutex<VecDeque<ReceivedHeads>>>;
+
+/// The end of a [`head_queue`] that puts heads in.
+#[derive(Clone, Debug)]
+pub struct HeadSender {
+    waiting: Waiting,
+    wake: mpsc::Sender<()>,
+}
+
+impl HeadSender {
+    /// Puts the heads of a peer in, in the place of its earlier ones.
+    pub fn put(&self, received: ReceivedHeads) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(earlier) = waiting.iter_mut().find(|earlier| earlier.peer == received.peer) {
+            *earlier = received;
+        } else if waiting.len() < WAITING_PEERS_MAX {
+            waiting.push_back(received);
+        }
+        // When it is full, the receiver is woken already.
+        let _ = self.wake.try_send(());
+    }
+}
+
+/// The end of a [`head_queue`] that takes heads out.
+#[derive(Debug)]
+pub struct HeadReceiver {
+    waiting: Waiting,
+    woken: mpsc::Receiver<()>,
+}
+
+impl HeadReceiver {
+    /// Waits for the next heads. `None` when no sender is left. It may be dropped while it waits.
+    pub async fn take(&mut self) -> Option<ReceivedHeads> {
+        loop {
+            let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            if next.is_some() {
+                return next;
+            }
+            self.woken.recv().await?;
+        }
+    }
 }
 
 /// The exchange of heads over one connection.
@@ -68,16 +121,14 @@ impl HeadExchange {
         message: &Bytes,
         live: &LiveHeads,
     ) -> bool {
-        let mut is_behind = false;
-        let HeadMessage { heads, vouched } = decode(message);
-        for bytes in heads {
-            let current = live.current.borrow().heads.first().cloned();
-            is_behind |= current.is_some_and(|head| is_older(&bytes, &head));
-            self.known_by.insert(peer, bytes.clone());
-            // Also an older head may show that the page is split.
-            let vouched = vouched.clone();
-            let _ = live.received.try_send(ReceivedHead { peer, bytes, vouched });
-        }
+        let message = decode(message);
+        let Some(newest) = message.heads.last() else { return false };
+        self.known_by.insert(peer, newest.clone());
+        let current = live.current.borrow().heads.first().cloned();
+        let is_behind =
+            current.is_some_and(|head| message.heads.iter().any(|bytes| is_older(bytes, &head)));
+        // Also an older head may show that the page is split.
+        live.received.put(ReceivedHeads { peer, message });
         let last = self.replied_at.get(&peer);
         let replies = is_behind && last.is_none_or(|last| now.since(*last) >= REPLY_INTERVAL);
         if replies {
@@ -198,8 +249,7 @@ mod tests {
     fn a_peer_with_an_older_head_gets_the_current_ones_once_in_a_second() {
         let now = HeadMessage { heads: vec![head(5)], vouched: Vec::new() };
         let (_current, current) = watch::channel(now.clone());
-        let (received, mut heads) = mpsc::channel(4);
-        let live = LiveHeads { current, received };
+        let live = LiveHeads { current, received: head_queue().0 };
         let mut exchange = HeadExchange::default();
         let mut replies = |number, seconds| {
             let now = Instant::ZERO + Duration::from_secs(seconds);
@@ -207,14 +257,33 @@ mod tests {
         };
         assert!(!replies(5, 0));
         assert!(replies(4, 0) && !replies(4, 0) && replies(4, 1));
-        // The channel has room for four heads.
         assert!(!replies(6, 1));
-        let received: Vec<_> = std::iter::from_fn(|| heads.try_recv().ok()).collect();
-        let numbers: Vec<_> = received.iter().map(|head| head.bytes[51]).collect();
-        assert_eq!(numbers, [5, 4, 4, 4]);
         // The last one that it sent was 6.
         assert!(!exchange.knows(PeerId(1), &now));
         exchange.handle(Instant::ZERO, PeerId(1), &encode(&[head(5)], &[]), &live);
         assert!(exchange.knows(PeerId(1), &now) && !exchange.knows(PeerId(2), &now));
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_sends_heads_without_end_takes_no_place_of_another() {
+        let received = |peer, number| ReceivedHeads {
+            peer: PeerId(peer),
+            message: HeadMessage { heads: vec![head(number)], vouched: Vec::new() },
+        };
+        let (sender, mut receiver) = head_queue();
+        for number in 0..200 {
+            sender.put(received(1, number));
+        }
+        sender.put(received(2, 7));
+        sender.put(received(1, 200));
+        assert_eq!(receiver.take().await, Some(received(1, 200)));
+        assert_eq!(receiver.take().await, Some(received(2, 7)));
+        (0..1000).for_each(|peer| sender.put(received(peer, 1)));
+        drop(sender);
+        let mut left = 0;
+        while receiver.take().await.is_some() {
+            left += 1;
+        }
+        assert_eq!(left, WAITING_PEERS_MAX);
     }
 }

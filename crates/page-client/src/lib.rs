@@ -59,7 +59,7 @@ mod server_url;
 mod unread_blocks;
 
 pub use direct::{DirectLimit, DirectOptions, WebTransportListener};
-pub use heads::{HeadMessage, LiveHeads, ReceivedHead};
+pub use heads::{HeadMessage, HeadSender, LiveHeads, ReceivedHeads};
 pub use live_page::{LiveChannel, LiveEnd, LiveEvent, LivePage, LivePageError};
 pub use messages::{Counts, Have};
 pub use page_client::{ConnectionState, PageClient, PageClientOptions, PageStatus, page_cid};

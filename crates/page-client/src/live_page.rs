@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use watchfire_content::live::{Entry, History, LiveError, NewEntry, Offer, PublisherKey};
 use watchfire_content::{Block, Cid, Codec, Version};
@@ -12,12 +12,10 @@ use watchfire_p2p::{FetchError, Host};
 use watchfire_store::{StoreError, WriteBlocks};
 use watchfire_types::PeerId;
 
-use crate::heads::{HeadMessage, LiveHeads, ReceivedHead};
+use crate::heads::{HeadMessage, HeadReceiver, LiveHeads, ReceivedHeads, head_queue};
 use crate::messages::Have;
 use crate::page_client::PageClient;
 
-/// Heads that wait to be verified.
-const RECEIVED_MAX: usize = 64;
 /// Nodes and contents that are fetched at the same time.
 const FETCHES_MAX: usize = 16;
 /// A peer with more invalid heads is banned.
@@ -31,14 +29,14 @@ const VOUCHED_CONTENT_BYTES_MAX: u64 = 2048;
 #[derive(Debug)]
 pub struct LiveChannel {
     heads: watch::Sender<HeadMessage>,
-    received: mpsc::Receiver<ReceivedHead>,
+    received: HeadReceiver,
 }
 
 impl LiveChannel {
     /// Returns the end of the page, and the end of its client.
     pub fn new() -> (Self, LiveHeads) {
         let (heads, current) = watch::channel(HeadMessage::default());
-        let (sender, received) = mpsc::channel(RECEIVED_MAX);
+        let (sender, received) = head_queue();
         (LiveChannel { heads, received }, LiveHeads { current, received: sender })
     }
 }
@@ -160,7 +158,7 @@ impl LivePage {
                 return Ok(event);
             }
             tokio::select! {
-                Some(head) = self.channel.received.recv() => self.handle_head(head).await?,
+                Some(received) = self.channel.received.take() => self.handle_heads(received).await?,
                 Some(fetched) = self.fetches.join_next() => {
                     let (cid, result) = fetched.map_err(|_| FetchError::Stopped)?;
                     self.fetching.remove(&cid);
@@ -171,31 +169,38 @@ impl LivePage {
         }
     }
 
-    async fn handle_head(&mut self, head: ReceivedHead) -> Result<(), LivePageError> {
-        match self.history.offer(&head.bytes) {
-            Ok(Offer::Newer) => return self.take_vouched(head.vouched).await,
-            Ok(_) => self.announce(Vec::new()),
-            Err(error) => {
-                tracing::debug!(peer = %head.peer, %error, "received an invalid head");
-                let is_counted = self.invalid_heads.contains_key(&head.peer);
-                if !is_counted && self.invalid_heads.len() == COUNTED_PEERS_MAX {
-                    self.invalid_heads.clear();
-                }
-                let invalid = self.invalid_heads.entry(head.peer).or_default();
-                *invalid += 1;
-                if *invalid > INVALID_MAX {
-                    self.invalid_heads.remove(&head.peer);
-                    self.client.ban(head.peer);
+    async fn handle_heads(&mut self, received: ReceivedHeads) -> Result<(), LivePageError> {
+        let ReceivedHeads { peer, message: HeadMessage { heads, vouched } } = received;
+        for head in &heads {
+            match self.history.offer(head) {
+                Ok(Offer::Newer) => self.take_vouched(&vouched).await?,
+                Ok(_) => self.announce(Vec::new()),
+                Err(error) => {
+                    tracing::debug!(%peer, %error, "received an invalid head");
+                    self.note_invalid_head(peer);
                 }
             }
         }
         Ok(())
     }
 
+    fn note_invalid_head(&mut self, peer: PeerId) {
+        let is_counted = self.invalid_heads.contains_key(&peer);
+        if !is_counted && self.invalid_heads.len() == COUNTED_PEERS_MAX {
+            self.invalid_heads.clear();
+        }
+        let invalid = self.invalid_heads.entry(peer).or_default();
+        *invalid += 1;
+        if *invalid > INVALID_MAX {
+            self.invalid_heads.remove(&peer);
+            self.client.ban(peer);
+        }
+    }
+
     /// Takes the blocks that came with the newest head, if they are those of its entry, and passes them on with it. Blocks that are
     /// missing are fetched.
-    async fn take_vouched(&mut self, vouched: Vec<Bytes>) -> Result<(), LivePageError> {
-        let blocks = self.verify_vouched(&vouched);
+    async fn take_vouched(&mut self, vouched: &[Bytes]) -> Result<(), LivePageError> {
+        let blocks = self.verify_vouched(vouched);
         for block in &blocks {
             self.store.put(block)?;
         }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 use watchfire::{RunningServer, Server, Settings};
 use watchfire_content::live::{Beginning, Form, Head, History, NewEntry, PublisherKey};
 use watchfire_content::{Block, Version};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{
-    ConnectionState, Have, LiveChannel, LiveEnd, LiveEvent, LivePage, PageClient,
-    PageClientOptions, ReceivedHead, ServerUrl,
+    ConnectionState, Have, HeadMessage, HeadSender, LiveChannel, LiveEnd, LiveEvent, LivePage,
+    PageClient, PageClientOptions, ReceivedHeads, ServerUrl,
 };
 use watchfire_store::{LockedMemoryStore, ReadBlocks as _, Stores, WriteBlocks as _};
 use watchfire_types::PeerId;
@@ -56,7 +55,7 @@ struct Peer {
     page: LivePage,
     host: Arc<Host>,
     store: Arc<LockedMemoryStore>,
-    heads: mpsc::Sender<ReceivedHead>,
+    heads: HeadSender,
 }
 
 impl Peer {
@@ -103,11 +102,11 @@ impl Peer {
     }
 
     /// Takes a head as if a peer had sent it.
-    fn offer(&mut self, head: &Head, blocks: &[&Block]) {
+    fn offer(&mut self, peer: PeerId, head: &Head, blocks: &[&Block]) {
         let bytes = head.bytes().to_vec().into();
         let vouched = blocks.iter().map(|block| block.bytes().clone()).collect();
-        let head = ReceivedHead { peer: PeerId(1), bytes, vouched };
-        self.heads.try_send(head).expect("there is room");
+        let message = HeadMessage { heads: vec![bytes], vouched };
+        self.heads.put(ReceivedHeads { peer, message });
     }
 
     async fn next(&mut self) -> LiveEvent {
@@ -148,7 +147,7 @@ async fn a_publisher_with_an_invalid_entry_ends_the_page_before_it() {
     let head: Head = key().sign(page.cid(), 1, bad.cid()).expect("a number from 1");
     let mut reader = Peer::join(&url, &[]).await;
     reader.store.put(&bad).expect("there is room");
-    reader.offer(&head, &[]);
+    reader.offer(PeerId(1), &head, &[]);
     assert_eq!(reader.next().await, LiveEvent::End(LiveEnd::Invalid { number: 1 }));
     server.drain().await;
 }
@@ -164,11 +163,11 @@ async fn an_entry_that_comes_with_its_head_is_not_requested() {
     let (second_node, second_head) = history.append(&key(), new).expect("an entry");
     // No other peer has the page.
     let mut reader = Peer::join(&url, &[]).await;
-    reader.offer(&first_head, &[&first_node, &first]);
+    reader.offer(PeerId(1), &first_head, &[&first_node, &first]);
     reader.reads(1).await;
     // Blocks of another entry are dropped.
-    reader.offer(&second_head, &[&first_node, &first]);
-    reader.offer(&second_head, &[&second_node, &second]);
+    reader.offer(PeerId(1), &second_head, &[&first_node, &first]);
+    reader.offer(PeerId(2), &second_head, &[&second_node, &second]);
     assert!(timeout(Duration::from_millis(200), reader.page.next()).await.is_err());
     assert!(reader.store.get(second_node.cid()).expect("it is memory").is_none());
     server.drain().await;

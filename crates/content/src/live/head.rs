@@ -48,6 +48,14 @@ impl Head {
         Ok(Head { number, entry, bytes })
     }
 
+    /// Returns the number and the digest of the entry in a head of this page whose signature was not verified.
+    pub(super) fn unverified_entry<'a>(bytes: &'a [u8], page: &Cid) -> Option<(u32, &'a [u8])> {
+        let (signed, _) = bytes.split_at_checked(SIGNED_BYTES)?;
+        let is_ours = signed[..16] == *MAGIC && signed[16..48] == *page.hash().digest();
+        let number = u32::from_be_bytes(signed[48..52].try_into().expect("four bytes"));
+        (is_ours && bytes.len() == HEAD_BYTES).then_some((number, &signed[52..]))
+    }
+
     /// Returns the encoded head with its signature.
     pub const fn bytes(&self) -> &[u8; HEAD_BYTES] {
         &self.bytes

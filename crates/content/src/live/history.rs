@@ -145,6 +145,9 @@ impl History {
         if self.heads().any(|head| head.bytes() == bytes) {
             return Ok(Offer::Same);
         }
+        if self.split.is_none() && self.knows_entry_of(bytes) {
+            return Ok(Offer::Older);
+        }
         let head = Head::verify(bytes, &self.page, &self.beginning.key)?;
         if self.split.is_some() {
             return Ok(Offer::Split);
@@ -217,6 +220,16 @@ impl History {
         self.branch.nodes.insert(number, node);
         self.branch.head = Some(head.clone());
         Ok((block, head))
+    }
+
+    /// Whether a head names an entry below the last that is known under its number. Such a head tells nothing new, so it is not
+    /// verified: a peer could repeat it without end.
+    fn knows_entry_of(&self, head: &[u8]) -> bool {
+        let entry = Head::unverified_entry(head, &self.page);
+        entry.is_some_and(|(number, digest)| {
+            let known = self.branch.nodes.get(&number);
+            number < self.last() && known.is_some_and(|node| node.cid.hash().digest() == digest)
+        })
     }
 
     /// Begins to load the entries up to a newer head.

@@ -177,6 +177,12 @@ fn a_late_reader_finds_all_entries_from_one_head() {
     assert_eq!(history.offer(&vectors.head(9)), Ok(Offer::Same));
     assert_eq!(history.offer(&vectors.head(4)), Ok(Offer::Older));
     assert_eq!(history.heads().count(), 1);
+    // The signature of a head that tells nothing new is not verified: only that of one with another entry is.
+    let mut unsigned = vectors.head(4);
+    *unsigned.last_mut().unwrap() ^= 1;
+    assert_eq!(history.offer(&unsigned), Ok(Offer::Older));
+    unsigned[60] ^= 1;
+    assert_eq!(history.offer(&unsigned), Err(LiveError::Signature));
 }
 
 #[test]

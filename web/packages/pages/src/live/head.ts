@@ -25,10 +25,16 @@ export async function verifyHead(bytes: Bytes, page: Cid, key: Bytes): Promise<H
   const signed = bytes.slice(0, SIGNED_BYTES)
   checkMagic(signed, MAGIC)
   if (!isSameBytes(signed.subarray(16, 48), page.digest) || !isNodeCid(page)) throw new LiveError('OtherPage')
-  const number = new DataView(signed.buffer).getUint32(48)
+  const number = readNumber(signed)
   if (number < 1 || number > ENTRIES_MAX) throw new LiveError('Number')
   if (!(await verifySignature(key, bytes.slice(SIGNED_BYTES), signed))) throw new LiveError('Signature')
   return { number, entry: makeCid(1, DAG_PB, SHA2_256, signed.slice(52)), bytes }
+}
+
+/** The number and the entry of a head of this page whose signature was not verified. */
+export function unverifiedEntry(bytes: Bytes, page: Cid): { readonly number: number; readonly digest: Bytes } | null {
+  const isOurs = isSameBytes(bytes.subarray(0, 48), concat([MAGIC, page.digest])) && bytes.length === HEAD_BYTES
+  return isOurs ? { number: readNumber(bytes), digest: bytes.subarray(52, SIGNED_BYTES) } : null
 }
 
 /** Signs that entry `number` of the page is the last. */
@@ -37,4 +43,8 @@ export async function signHead(key: SigningKey, page: Cid, number: number, entry
   if (!isNodeCid(page) || !isNodeCid(entry)) throw new LiveError('UnsupportedCid')
   const signed = concat([MAGIC, page.digest, uint32(number), entry.digest])
   return { number, entry, bytes: concat([signed, await key.sign(signed)]) }
+}
+
+function readNumber({ buffer, byteOffset }: Bytes): number {
+  return new DataView(buffer, byteOffset).getUint32(48)
 }

@@ -1,8 +1,8 @@
-import type { Cid, CidKey } from '../content/index.ts'
+import { type Bytes, type Cid, type CidKey, isSameBytes } from '../content/index.ts'
 import type { Beginning, Block } from './beginning.ts'
 import { decodeEntry, encodeEntry, type Entry, type EarlierNode, linkedNumbers, linksOf } from './entry.ts'
 import { LiveError } from './error.ts'
-import type { Head } from './head.ts'
+import { type Head, unverifiedEntry } from './head.ts'
 
 /**
  * The effect of a head: it is the newest, and peers should get it; it is known; a newer one is known, and the sender should
@@ -130,6 +130,17 @@ export class History {
   /** Whether all entries up to the newest head are here. */
   get isComplete(): boolean {
     return this.#next === null && this.#branch.here === this.last
+  }
+
+  /**
+   * Whether a head names an entry below the last that is known under its number. Such a head tells nothing new, so it need not be
+   * verified: a peer could repeat it without end.
+   */
+  isOld(bytes: Bytes): boolean {
+    const head = unverifiedEntry(bytes, this.page)
+    if (head === null || head.number >= this.last || this.#split !== null) return false
+    const known = this.#branch.nodes.get(head.number)
+    return known !== undefined && isSameBytes(known.cid.digest, head.digest)
   }
 
   /** Takes a verified head that a peer has sent. */

@@ -139,6 +139,10 @@ describe('the history of a live page', () => {
     expect(numbers(history)).toEqual(upTo(9))
     expect(history.offer(await head(9))).toBe('same')
     expect(history.offer(await head(4))).toBe('older')
+    const { bytes } = await head(4)
+    const other = bytes.slice()
+    other.set([bytes[60]! ^ 1], 60)
+    expect([bytes, other, (await head(9)).bytes].map((each) => history.isOld(each))).toEqual([true, false, false])
   })
 
   test('a reader follows each head and catches up after a gap', async () => {

@@ -27,6 +27,7 @@ function exchangeOf(page: Partial<HeadExchangeDeps['page']>) {
     page: {
       heads: [],
       isSplit: false,
+      isOld: () => false,
       verify: async () => HEAD,
       vouched: async () => [],
       verifyVouched: async () => [],
@@ -47,8 +48,10 @@ async function droppedAfter(error: Error): Promise<PeerId[]> {
   }
   const { clock, dropped, exchange } = exchangeOf({ verify })
   const heads: Bytes[] = Array.from({ length: 20 }, (_, i) => new Uint8Array(HEAD_BYTES).fill(i))
-  for (const head of heads) exchange.receive(PEER, { heads: [head], vouched: [] })
-  await clock.until(() => verified === heads.length)
+  for (const [i, head] of heads.entries()) {
+    exchange.receive(PEER, { heads: [head], vouched: [] })
+    await clock.until(() => verified === i + 1)
+  }
   await new Promise((resolve) => setImmediate(resolve))
   return dropped
 }
@@ -80,4 +83,23 @@ it('sends a head although the blocks beside it cannot be read', async () => {
   roster.admit(PEER)
   exchange.announce()
   await clock.until(() => sent() === 1)
+})
+
+it('verifies a head of each peer in turn, and none that is old', async () => {
+  const verified: string[] = []
+  const { clock, exchange } = exchangeOf({
+    isOld: ([first]) => first === 0,
+    verify: async (bytes) => {
+      verified.push(`${bytes[0]}`)
+      return HEAD
+    },
+  })
+  const receive = (peer: string, first: number) => {
+    exchange.receive(peer as PeerId, { heads: [new Uint8Array(HEAD_BYTES).fill(first)], vouched: [] })
+  }
+  for (let i = 1; i < 100; i++) receive('00000000000000aa', i)
+  receive('00000000000000bb', 200)
+  receive('00000000000000cc', 0)
+  await clock.until(() => verified.includes('200'))
+  expect(verified).toEqual(['1', '99', '200'])
 })

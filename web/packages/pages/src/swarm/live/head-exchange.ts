@@ -9,8 +9,8 @@ import { RecentSet } from '../../bitswap/index.ts'
 const SEND_INTERVAL: Millis = 100
 /** How often a peer with an older head gets the newest one. */
 const REPLY_INTERVAL: Millis = 1000
-/** Heads that wait to be verified. Further ones are dropped. The next head of the page vouches for their entries too. */
-const WAITING_MAX = 64
+/** Peers whose heads wait to be verified. Those of further peers are dropped. The next head of the page vouches for their entries too. */
+const WAITING_PEERS_MAX = 64
 /** A peer with more invalid heads is dropped. */
 const INVALID_MAX = 16
 /** Peers whose heads, replies and invalid heads are remembered. Above it, all are forgotten. */
@@ -23,6 +23,8 @@ export interface HeadExchangeDeps {
   readonly page: {
     readonly heads: readonly Head[]
     readonly isSplit: boolean
+    /** Whether a head, which need not be verified, names an entry below the last that is known. It tells nothing new. */
+    isOld(bytes: Bytes): boolean
     verify(bytes: Bytes): Promise<Head>
     /** The blocks that go with a head, so that no peer has to request them. */
     vouched(head: Head): Promise<readonly Bytes[]>
@@ -37,7 +39,8 @@ export interface HeadExchangeDeps {
 /** Exchanges the heads of a live page with its peers, see docs/reference/protocols/live.md. */
 export class HeadExchange {
   readonly #deps: HeadExchangeDeps
-  readonly #waiting: { peer: PeerId; bytes: Bytes; vouched: readonly Bytes[] }[] = []
+  /** The last heads of each peer that wait. So a peer that sends heads without end takes no place of another one. */
+  readonly #waiting = new Map<PeerId, { heads: readonly Bytes[]; vouched: readonly Bytes[] }>()
   /** The highest number of a head that a peer has sent. It does not need that head again. */
   readonly #knownBy = new Map<PeerId, number>()
   readonly #repliedAt = new Map<PeerId, Millis>()
@@ -59,16 +62,19 @@ export class HeadExchange {
 
   /** A peer sent heads, and perhaps blocks of the newest entry. */
   receive(peer: PeerId, { heads, vouched }: HeadMessage): void {
-    const hasBlocks = heads.length === 1 && vouched.reduce((sum, { length }) => sum + length, 0) <= VOUCHED_BYTES_MAX
+    const { page } = this.#deps
+    const fresh: Bytes[] = []
     for (const bytes of heads) {
-      const known = this.#deps.page.heads.find((head) => isSameBytes(head.bytes, bytes))
+      const known = page.heads.find((head) => isSameBytes(head.bytes, bytes))
       if (bytes.length !== HEAD_BYTES) this.#noteInvalid(peer)
       else if (known !== undefined) this.#noteKnown(peer, known)
-      else if (this.#waiting.length < WAITING_MAX) {
-        // Copies, because the message can be much longer.
-        this.#waiting.push({ peer, bytes: bytes.slice(), vouched: hasBlocks ? vouched.map((block) => block.slice()) : [] })
-      }
+      else if (page.isOld(bytes)) this.#reply(peer)
+      // A copy, because the message can be much longer.
+      else fresh.push(bytes.slice())
     }
+    if (fresh.length === 0 || (this.#waiting.size >= WAITING_PEERS_MAX && !this.#waiting.has(peer))) return
+    const hasBlocks = heads.length === 1 && vouched.reduce((sum, { length }) => sum + length, 0) <= VOUCHED_BYTES_MAX
+    this.#waiting.set(peer, { heads: fresh, vouched: hasBlocks ? vouched.map((block) => block.slice()) : [] })
     void this.#verifyWaiting()
   }
 
@@ -112,21 +118,25 @@ export class HeadExchange {
   stop(): void {
     this.#isStopped = true
     this.#stopTimer?.()
-    this.#waiting.length = 0
+    this.#waiting.clear()
   }
 
-  /** Verifies the heads that wait, one after another. */
+  /** Verifies the heads that wait, those of one peer after those of another. */
   async #verifyWaiting(): Promise<void> {
     if (this.#isVerifying) return
     this.#isVerifying = true
     try {
-      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) await this.#take(next)
+      // A peer that sends heads meanwhile comes at the end again.
+      for (const [peer, { heads, vouched }] of this.#waiting) {
+        this.#waiting.delete(peer)
+        for (const bytes of heads) await this.#take(peer, bytes, vouched)
+      }
     } finally {
       this.#isVerifying = false
     }
   }
 
-  async #take({ peer, bytes, vouched }: { peer: PeerId; bytes: Bytes; vouched: readonly Bytes[] }): Promise<void> {
+  async #take(peer: PeerId, bytes: Bytes, vouched: readonly Bytes[]): Promise<void> {
     const name = bytes.join()
     const head = this.#invalid.has(name) ? 'invalid' : await this.#verified(bytes)
     if (this.#isStopped || head === 'unverified') return

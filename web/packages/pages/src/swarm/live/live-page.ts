@@ -145,6 +145,10 @@ export class LivePage {
     return block instanceof Uint8Array && this.insert(cid, block)
   }
 
+  isOld(bytes: Bytes): boolean {
+    return this.#history.isOld(bytes)
+  }
+
   /** Rejects with a `LiveError` if the head is not valid. */
   verify(bytes: Bytes): Promise<Head> {
     return verifyHead(bytes, this.#history.page, this.#history.beginning.key)

@@ -27,6 +27,7 @@ async function readFrom(message: Bytes): Promise<{ heads: Bytes[]; vouched: (rea
     page: {
       heads: [],
       isSplit: false,
+      isOld: () => false,
       verify: async (bytes) => {
         heads.push(bytes)
         return { number: 1, bytes } as Head
