@@ -9,9 +9,16 @@ use crate::requester::{PeerState, Requester};
 /// Gets urgent blocks sooner that are requested already, and makes room for the others.
 pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant) {
     let urgent: Vec<u32> = requester.wants.urgent().collect();
+    // Peers that send a more urgent block in its turn.
+    let mut busy: Vec<P> = Vec::new();
     for at in urgent {
         if let [server] = requester.wants.get(at).requested_from[..] {
-            hasten(requester, now, at, server);
+            hasten(requester, now, at, server, !busy.contains(&server));
+            let state = requester.peers.get(&server);
+            let request = state.and_then(|state| state.requests.get(at));
+            if request.is_some_and(|request| request.is_sent && !request.is_urgent) {
+                busy.push(server);
+            }
         }
         if requester.wants.get(at).requested_from.is_empty() {
             make_room(requester, now, at);
@@ -25,7 +32,16 @@ pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Insta
 /// peer that sends it soonest. Otherwise the server keeps the request and changes its priority: a
 /// cancel and a second request would bring a block twice that is on its way. An overdue block may
 /// be on its way too, so the request moves only to a peer with room for it.
-fn hasten<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant, at: u32, server: P) {
+///
+/// The priority changes only if it `may_overtake`: a more urgent block that keeps its turn at the server would otherwise come after it,
+/// and with a server that pauses, not before the timeout. When that block is here, the rest is urgent again.
+fn hasten<P: Copy + Ord>(
+    requester: &mut Requester<P>,
+    now: Instant,
+    at: u32,
+    server: P,
+    may_overtake: bool,
+) {
     let Some(state) = requester.peers.get(&server) else { return };
     let Some(request) = state.requests.get(at) else { return };
     let turn = turn_of(state, request, now);
@@ -36,7 +52,7 @@ fn hasten<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant, at: u32, se
         Turn::Unsent | Turn::Ahead => {
             if others.count() > 0 {
                 requester.cancel_request(at, server);
-            } else {
+            } else if may_overtake {
                 requester.raise(at, server);
             }
         }

@@ -129,6 +129,11 @@ impl FakeSwarm {
         self.handle_input(Input::Disconnected(id));
     }
 
+    /// Returns the block that a peer sends next.
+    pub fn next_from(&self, id: u64) -> Option<u8> {
+        self.peers.get(&id)?.wanted.front().copied()
+    }
+
     pub fn want(&mut self, blocks: impl IntoIterator<Item = u8>) {
         let len = u32::try_from(self.block_bytes).ok();
         self.handle_input(Input::Want(blocks.into_iter().map(|block| (block, len, 0)).collect()));
@@ -272,6 +277,7 @@ impl FakeSwarm {
             return;
         }
         let mut presences = Vec::new();
+        let mut urgent = 0;
         for want in wants {
             let block = number(&want.cid);
             let (cid, has_block) = (want.cid.clone(), peer.holds.contains(&block));
@@ -285,7 +291,8 @@ impl FakeSwarm {
                     peer.wanted.push_back(block);
                 } else if want.priority > URGENT_ABOVE {
                     peer.wanted.retain(|other| *other != block);
-                    peer.wanted.push_front(block);
+                    peer.wanted.insert(urgent, block);
+                    urgent += 1;
                 }
             } else if has_block || want.send_dont_have {
                 presences.push(Presence { cid, has_block });

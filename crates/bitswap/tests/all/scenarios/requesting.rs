@@ -419,6 +419,36 @@ fn the_only_holder_of_an_urgent_block_sends_it_sooner() {
 }
 
 #[test]
+fn urgent_blocks_keep_their_order_when_the_first_is_near_its_turn() {
+    let mut swarm = FakeSwarm::new(256 * KIB);
+    swarm.connect_at(1, FakeBehaviour::Honest, 0..40, 1000, 10 * MILLI);
+    swarm.want(0..40);
+    swarm.run_until(20 * SECOND, |swarm| swarm.received.len() == 12);
+    let received = swarm.received.len();
+    let next = swarm.next_from(1).expect("a request waits");
+    let mut urgent = vec![next];
+    urgent.extend(swarm.blocks_requested_from(1).into_iter().rev().filter(|at| *at != next).take(2));
+    while swarm.received.len() < 40 && swarm.now < 30 * SECOND {
+        let missing = urgent.iter().copied().filter(|block| !swarm.store.contains_key(block));
+        let missing = missing.collect();
+        swarm.handle_input(Input::Urgent(missing));
+        let before = swarm.received.len();
+        swarm.run_until(SECOND, |swarm| swarm.received.len() > before);
+    }
+    let place = |block: &u8| swarm.received.iter().position(|(_, other, _)| other == block);
+    let places: Vec<_> = urgent.iter().filter_map(place).collect();
+    assert!(places.is_sorted() && places.len() == 3, "{places:?}");
+    assert!(places[0] <= received + 1, "the first keeps its turn: {places:?}, {received} before");
+    assert!(places[2] <= received + 4, "{places:?}, {received} before");
+    assert_eq!(swarm.record.exchange.totals().duplicate_blocks, 0);
+    check(
+        "urgent-keeps-order",
+        "A request does not overtake a more urgent one that is near its turn at the same peer.",
+        &swarm.record,
+    );
+}
+
+#[test]
 fn a_peer_that_was_asked_twice_gets_a_cancel_when_its_block_comes() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Silent, []);

@@ -8,9 +8,15 @@ import { isFarFromTurn, turnOf } from './send-estimate.ts'
 
 /** Gets urgent blocks sooner that are requested already, and makes room for the others. */
 export function prioritise(requester: Requester, now: Nanos): void {
+  // Peers that send a more urgent block in its turn.
+  const busy = new Set<PeerId>()
   for (const at of [...requester.wants.urgent()]) {
     const sole = requester.soleRequest(at)
-    if (sole !== null) hasten(requester, now, at, sole)
+    if (sole !== null) {
+      hasten(requester, now, at, sole, !busy.has(sole.peer))
+      const request = sole.state.requests.get(at)
+      if (request?.isSent === true && !request.isUrgent) busy.add(sole.peer)
+    }
     if (requester.wants.isOpen(at)) makeRoom(requester, now, at)
   }
 }
@@ -21,12 +27,16 @@ export function prioritise(requester: Requester, now: Nanos): void {
  * If another peer may send it, a want that is far from its turn is reopened, and requested from the peer that sends it soonest.
  * Otherwise the peer keeps the request and changes its priority: a cancel and a second request would bring a block twice that is on
  * its way. An overdue block may be on its way too, so the request moves only to a peer with room for it.
+ *
+ * The priority changes only if it `mayOvertake`: a more urgent block that keeps its turn at the peer would otherwise come after it, and
+ * with a peer that pauses, not before the timeout. When that block is here, the rest is urgent again.
  */
 function hasten(
   requester: Requester,
   now: Nanos,
   at: number,
   { peer: server, state, request }: { peer: PeerId; state: PeerState; request: BlockRequest },
+  mayOvertake: boolean,
 ): void {
   const others = holdersOf(requester, at).filter(([peer]) => peer !== server)
   switch (turnOf(state, request, now)) {
@@ -35,7 +45,7 @@ function hasten(
     case 'unsent':
     case 'ahead':
       if (others.length > 0) requester.cancelRequest(at, server)
-      else requester.raise(at, server)
+      else if (mayOvertake) requester.raise(at, server)
       return
     case 'overdue': {
       const budget = new RequestBudget(requester)
