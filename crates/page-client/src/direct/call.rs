@@ -1,7 +1,7 @@
 //! One attempt of two peers to connect directly: WebRTC without sockets or clocks.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant as StdInstant};
 
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
@@ -42,6 +42,8 @@ pub(super) struct Call {
     window: SendWindow,
     frame: Vec<u8>,
     their_sdp: String,
+    /// Whether this side has loopback addresses only.
+    is_on_loopback: bool,
     offers_received: u32,
     candidates_received: usize,
     is_linked: bool,
@@ -89,6 +91,7 @@ impl Call {
             window: SendWindow::new(now.0),
             frame: Vec::with_capacity(FRAME_BYTES_MAX),
             their_sdp: String::new(),
+            is_on_loopback: addresses.iter().all(|address| address.ip().is_loopback()),
             offers_received: 0,
             candidates_received: 0,
             is_linked: false,
@@ -139,7 +142,9 @@ impl Call {
         if self.offers_received > OFFERS_MAX {
             return Err(Misbehaviour("too many offers in one call"));
         }
-        let offer = SdpOffer::from_sdp_string(sdp).map_err(|_| Misbehaviour("an invalid offer"))?;
+        let sdp = self.with_usable_candidates(sdp);
+        let offer =
+            SdpOffer::from_sdp_string(&sdp).map_err(|_| Misbehaviour("an invalid offer"))?;
         let answer = self.rtc.sdp_api().accept_offer(offer);
         let answer = answer.map_err(|_| Misbehaviour("an offer that does not fit"))?;
         if self.offers_received == 1 {
@@ -154,8 +159,9 @@ impl Call {
             return Ok(());
         }
         let pending = self.pending.take().ok_or(Misbehaviour("an answer without an offer"))?;
+        let usable = self.with_usable_candidates(&sdp);
         let answer =
-            SdpAnswer::from_sdp_string(&sdp).map_err(|_| Misbehaviour("an invalid answer"))?;
+            SdpAnswer::from_sdp_string(&usable).map_err(|_| Misbehaviour("an invalid answer"))?;
         let accepted = self.rtc.sdp_api().accept_answer(pending, answer);
         accepted.map_err(|_| Misbehaviour("an answer that does not fit the offer"))?;
         self.their_sdp = sdp;
@@ -171,14 +177,34 @@ impl Call {
             return Err(Misbehaviour("too many candidates in one call"));
         }
         for each in candidates {
-            // Browsers also send candidates over TCP and with names that only they can resolve.
-            if let Ok(candidate) = Candidate::from_sdp_string(&each.candidate)
-                && candidate.proto() == Protocol::Udp
-            {
+            if let Some(candidate) = self.usable_candidate(&each.candidate) {
                 self.rtc.add_remote_candidate(candidate);
             }
         }
         Ok(())
+    }
+
+    /// Parses a candidate of the other side. `None` if it is not used: browsers also send candidates over TCP, and with names that only
+    /// they can resolve. An address of this machine or of its link would be a way to send datagrams to programs that only listen there.
+    fn usable_candidate(&self, candidate: &str) -> Option<Candidate> {
+        let candidate = Candidate::from_sdp_string(candidate).ok()?;
+        let ip = candidate.addr().ip().to_canonical();
+        let is_of_link = match ip {
+            IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        let is_of_machine = ip.is_unspecified() || (ip.is_loopback() && !self.is_on_loopback);
+        let is_usable = !is_of_link && !is_of_machine && !ip.is_multicast();
+        (candidate.proto() == Protocol::Udp && is_usable).then_some(candidate)
+    }
+
+    /// Returns a description without the candidates that are not used.
+    fn with_usable_candidates(&self, sdp: &str) -> String {
+        let is_kept = |line: &&str| match line.strip_prefix("a=candidate:") {
+            Some(_) => self.usable_candidate(line[2..].trim_end()).is_some(),
+            None => true,
+        };
+        sdp.split_inclusive('\n').filter(is_kept).collect()
     }
 
     /// Adds the address that a router shows for a local one. Returns the signal that tells it the

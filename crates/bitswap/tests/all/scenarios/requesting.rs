@@ -427,7 +427,8 @@ fn urgent_blocks_keep_their_order_when_the_first_is_near_its_turn() {
     let received = swarm.received.len();
     let next = swarm.next_from(1).expect("a request waits");
     let mut urgent = vec![next];
-    urgent.extend(swarm.blocks_requested_from(1).into_iter().rev().filter(|at| *at != next).take(2));
+    urgent
+        .extend(swarm.blocks_requested_from(1).into_iter().rev().filter(|at| *at != next).take(2));
     while swarm.received.len() < 40 && swarm.now < 30 * SECOND {
         let missing = urgent.iter().copied().filter(|block| !swarm.store.contains_key(block));
         let missing = missing.collect();

@@ -334,6 +334,41 @@ fn one_call_has_a_limited_number_of_offers_and_candidates() {
 }
 
 #[test]
+fn no_datagram_goes_to_addresses_of_this_machine_or_its_link() {
+    const OWN: [&str; 7] =
+        ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "169.254.1.1", "fe80::1", "0.0.0.0"];
+    let mut pair = Pair::new();
+    assert!(pair.sides[0].call(pair.now, SIDES[1]));
+    let candidate = |ip: &str| format!("candidate:1 1 udp 2130706431 {ip} 7 typ host");
+    for output in pair.sides[0].outputs.split_off(0) {
+        let Output::Signal { bytes, .. } = output else { continue };
+        let Some(Signal::Offer { call, sdp }) = Signal::decode(&bytes) else { continue };
+        let lines = OWN.map(|ip| format!("a={}\r\n", candidate(ip))).concat();
+        let offer = Signal::Offer { call, sdp: format!("{sdp}{lines}") };
+        let candidates = OWN.map(|ip| super::super::signal::IceCandidate {
+            candidate: candidate(ip),
+            sdp_mid: None,
+            sdp_m_line_index: Some(0),
+        });
+        let candidates = Signal::Candidates { call, candidates: candidates.into() };
+        for signal in [offer, candidates] {
+            pair.sides[1].handle_signal(pair.now, SIDES[0], &signal.encode());
+        }
+    }
+    let mut receivers = std::collections::BTreeSet::new();
+    while pair.now < Instant::ZERO + Duration::from_secs(5) {
+        pair.now += Duration::from_millis(10);
+        pair.sides[1].handle_tick(pair.now);
+        for output in pair.sides[1].outputs.split_off(0) {
+            if let Output::Datagram(datagram) = output {
+                receivers.insert(datagram.to);
+            }
+        }
+    }
+    assert_eq!(receivers.iter().collect::<Vec<_>>(), [&SocketAddr::from(([10, 0, 0, 1], 9))]);
+}
+
+#[test]
 fn a_peer_that_answers_and_finishes_no_handshake_holds_a_connection_for_15_seconds() {
     let mut pair = Pair::new();
     pair.is_cut = true;

@@ -26,6 +26,9 @@ use crate::recent_set::RecentSet;
 const OFFERS_MAX: usize = 256;
 /// Handshakes at the same time. At the limit, further ones are refused.
 pub(super) const HANDSHAKES_MAX: usize = 32;
+/// Handshakes above which a sender must prove its address first. This costs a round trip. Without it, a few datagrams from addresses
+/// that never answer would take all handshakes.
+const UNPROVEN_HANDSHAKES_MAX: usize = HANDSHAKES_MAX / 2;
 /// A connection without a sign of the other side is closed after this time.
 const SILENCE_MAX_MS: u32 = 10_000;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(3);
@@ -234,6 +237,11 @@ async fn accept_all(endpoint: Arc<Endpoint<Server>>, offers: Arc<Offers>) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
         let incoming = endpoint.accept().await;
+        let under_way = HANDSHAKES_MAX - handshakes.available_permits();
+        if under_way >= UNPROVEN_HANDSHAKES_MAX && !incoming.remote_address_validated() {
+            incoming.retry();
+            continue;
+        }
         match Arc::clone(&handshakes).try_acquire_owned() {
             Ok(permit) => drop(tokio::spawn(accept(incoming, Arc::clone(&offers), permit))),
             Err(_) => incoming.refuse(),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
+use tokio::net::UdpSocket;
 use tokio::time::timeout;
 use wtransport::Connection;
 
@@ -127,6 +128,21 @@ async fn clients_that_ask_for_no_session_are_closed_and_few_of_them_are_accepted
     assert!(streams[8].is_none(), "a ninth stream has to wait");
     for connection in silent {
         timeout(WAIT, connection.closed()).await.expect("the connection is closed");
+    }
+    dial(&offer, &offer.secret.to_string()).await.expect("a session");
+}
+
+#[tokio::test]
+async fn senders_that_never_answer_leave_room_for_a_browser() {
+    let links = StreamLinks::new(Some(Arc::new(WebTransportListener::new(None))));
+    let offer = links.offers()().expect("an offer");
+    let mut senders = Vec::new();
+    for _ in 0..2 * HANDSHAKES_MAX {
+        let datagram = test_client::first_datagram(&offer.certificate).await;
+        let sender = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
+        let to = test_client::loopback(&offer.addresses);
+        sender.send_to(&datagram, to).await.expect("a datagram");
+        senders.push(sender);
     }
     dial(&offer, &offer.secret.to_string()).await.expect("a session");
 }
