@@ -18,7 +18,7 @@ mod query;
 mod subprotocol;
 mod version;
 
-pub use origin::{OriginPattern, OriginPatternError, OriginPolicy};
+pub use origin::{OriginPattern, OriginPatternError, OriginPolicy, is_local_host};
 pub use query::{PARAM_DEPTH_MAX, PARAMS_MAX, Params, QueryError};
 pub use subprotocol::{PHOENIX, SubprotocolRefusal, Subprotocols, negotiate};
 pub use version::UnsupportedVersion;

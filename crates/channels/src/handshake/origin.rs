@@ -37,6 +37,20 @@ impl OriginPolicy {
     }
 }
 
+/// Whether a request on loopback to this host and port is one to this machine: the host is an address or `localhost`.
+///
+/// Anybody's domain may have the address 127.0.0.1. A page of such a domain is of the same host as its request to a server on the
+/// visitor's own machine (DNS rebinding).
+pub fn is_local_host(host: &str) -> bool {
+    let host = format!("//{host}");
+    let Some(Address { host: address, .. }) = Address::parse(&host) else { return false };
+    let name = address.strip_suffix('.').unwrap_or(address).to_ascii_lowercase();
+    let literal = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || literal.unwrap_or(address).parse::<std::net::IpAddr>().is_ok()
+}
+
 /// `scheme://host:port`, where scheme and port are optional. The host may start with `*.`, for a
 /// domain and its subdomains: `https://example.com`, `//example.com:4000`, `//*.example.com`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,6 +295,19 @@ mod tests {
         assert!(policy.allows(Some("https://other.com"), "own.com"));
         assert!(!policy.allows(Some("https://third.com"), "own.com"));
         assert!(!policy.allows(Some("null"), "own.com"));
+    }
+
+    #[test]
+    fn addresses_and_localhost_name_this_machine_and_other_names_do_not() {
+        for host in
+            ["localhost", "LOCALHOST:4000", "a.localhost:4000", "localhost.", "127.0.0.1:80"]
+        {
+            assert!(is_local_host(host), "{host}");
+        }
+        assert!(is_local_host("[::1]:4000") && is_local_host("192.0.2.1"));
+        for host in ["attacker.example:4000", "localhost.attacker.example", "alocalhost", "", "1"] {
+            assert!(!is_local_host(host), "{host}");
+        }
     }
 
     fn list(patterns: &[&str]) -> OriginPolicy {

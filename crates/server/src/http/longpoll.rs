@@ -102,7 +102,7 @@ async fn open(
     }
 }
 
-fn origin_in(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn origin_in(headers: &HeaderMap) -> Option<&str> {
     origin_of(headers.get_all(header::ORIGIN).iter().map(HeaderValue::as_bytes))
 }
 
@@ -125,6 +125,7 @@ fn next_shard(shared: &Shared) -> ShardId {
 async fn post(
     State(shared): State<Arc<Shared>>,
     Extension(RequestedHost(host)): Extension<RequestedHost>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -134,7 +135,8 @@ async fn post(
     let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
         // As at Phoenix, which checks the origin of every request. Browsers send their origin with
         // a POST, so a page can find out why its WebSocket was refused.
-        let is_allowed = shared.connect_rules.allows_origin(origin_in(&headers), &host);
+        let origin = origin_in(&headers);
+        let is_allowed = shared.connect_rules.allows_origin(origin, &host, from.ip());
         return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
     };
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;

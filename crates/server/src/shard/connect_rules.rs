@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use watchfire_channels::Serializer;
-use watchfire_channels::handshake::{OriginPolicy, Params};
+use watchfire_channels::handshake::{OriginPolicy, Params, is_local_host};
 use watchfire_hooks::{ConnectBody, ConnectVerdict, Hooks, Question, Slot};
 
 use super::refused_origins::RefusedOrigins;
@@ -180,9 +180,11 @@ impl ConnectRules {
     }
 
     /// Whether a page of this origin may connect, by a request to this host. Logs a refusal.
-    pub fn allows_origin(&self, origin: Option<&str>, host: &str) -> bool {
+    pub fn allows_origin(&self, origin: Option<&str>, host: &str, from: IpAddr) -> bool {
         let host = self.public_host.as_deref().unwrap_or(host);
-        let allows = self.origins.allows(origin, host);
+        let is_rebound =
+            self.public_host.is_none() && from.to_canonical().is_loopback() && !is_local_host(host);
+        let allows = self.origins.allows(origin, if is_rebound { "" } else { host });
         if let (false, Some(origin)) = (allows, origin) {
             self.refused_origins.log(origin, host);
         }
@@ -191,7 +193,7 @@ impl ConnectRules {
 
     fn check(&self, request: &ConnectRequest<'_>) -> Result<Admitted, ConnectRefusal> {
         let params = Params::parse(request.query).map_err(|_| ConnectRefusal::InvalidQuery)?;
-        if !self.allows_origin(request.origin, request.host) {
+        if !self.allows_origin(request.origin, request.host, request.from.ip()) {
             return Err(ConnectRefusal::Origin);
         }
         let serializer = params.serializer().map_err(|_| ConnectRefusal::Version)?;

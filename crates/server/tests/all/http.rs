@@ -58,22 +58,27 @@ fn a_handshake_of_another_version_gets_426_with_the_version_of_the_server() {
 }
 
 #[test]
-fn several_origins_may_not_connect_over_any_transport() {
+fn pages_of_no_origin_of_the_server_may_not_connect_over_any_transport() {
     let server = watchfire();
-    let origins = "origin: http://localhost\r\norigin: http://evil.example\r\n";
-    let websocket = format!(
-        "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n{origins}\
-         connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
-         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    );
-    assert!(http(&server, &websocket).starts_with("HTTP/1.1 403 "));
-    for method in ["GET", "POST"] {
-        let long_poll = format!(
-            "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n{origins}\
-             connection: close\r\n\r\n"
+    for headers in [
+        "host: localhost\r\norigin: http://localhost\r\norigin: http://evil.example\r\n",
+        // A page of a domain that has the address 127.0.0.1 meanwhile.
+        "host: attacker.example\r\norigin: http://attacker.example\r\n",
+    ] {
+        let websocket = format!(
+            "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\n{headers}\
+             connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         );
-        let response = http(&server, &long_poll);
-        assert!(response.ends_with("{\"status\":403}"), "{method}: {response}");
+        assert!(http(&server, &websocket).starts_with("HTTP/1.1 403 "), "{headers}");
+        for method in ["GET", "POST"] {
+            let long_poll = format!(
+                "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\n{headers}\
+                 connection: close\r\n\r\n"
+            );
+            let response = http(&server, &long_poll);
+            assert!(response.ends_with("{\"status\":403}"), "{method}: {headers}: {response}");
+        }
     }
 }
 
