@@ -141,6 +141,12 @@ pub trait Part: Send + Sync {
         Router::new()
     }
 
+    /// Adds routes of the part that pages of other origins must not request, as those that change something and need neither a token
+    /// nor a key. A page that may not connect (`socket.check_origin`) gets 403.
+    fn checked_routes(self: Arc<Self>) -> Router {
+        Router::new()
+    }
+
     /// Wraps all routes of the server, those of an application included. Requests that a shard answers
     /// ([`Parking`]) pass no layer; a [`Gate`] can send them to the routes with
     /// [`Verdict::HttpOnly`].

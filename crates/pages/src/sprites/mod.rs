@@ -83,7 +83,7 @@ impl Part for SpriteFeature {
         topic.starts_with("sprites:")
     }
 
-    fn routes(self: Arc<Self>) -> Router {
+    fn checked_routes(self: Arc<Self>) -> Router {
         routes::routes(self.polling.clone())
     }
 

@@ -246,6 +246,20 @@ fn grids_slots_and_names_are_limited() {
 }
 
 #[test]
+fn pages_of_other_origins_take_no_place_on_a_grid() {
+    let server = server();
+    let join = |origin: &str| {
+        let head = "POST /sprites/meadow/join HTTP/1.1\r\nhost: localhost\r\nconnection: close";
+        let response = http(&server, &format!("{head}\r\n{origin}content-length: 0\r\n\r\n"));
+        response.split(' ').nth(1).map(str::to_owned)
+    };
+    assert_eq!(join("origin: http://other.example\r\n").as_deref(), Some("403"));
+    assert_eq!(metric(&server, "watchfire_sprites_peers"), 0);
+    assert_eq!(join("origin: http://localhost\r\n").as_deref(), Some("200"));
+    assert_eq!(join("").as_deref(), Some("200"));
+}
+
+#[test]
 fn a_poll_waits_until_a_sprite_arrives() {
     let server = server();
     let mut thrower = Client::connect(&server);

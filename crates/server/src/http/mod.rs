@@ -9,16 +9,17 @@ mod spans;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::{from_fn, map_request_with_state};
-use http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_request_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Router};
+use http::{HeaderValue, StatusCode, header};
 use watchfire_auth::Auth;
 
 pub use self::request_log::log_requests;
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
-use crate::shard::Shared;
+use crate::shard::{ConnectRefusal, Shared};
 
 /// All routes: the server's own, those of features, and those of an application.
 pub(crate) fn router(
@@ -32,6 +33,11 @@ pub(crate) fn router(
         .merge(health::routes(shared.cluster.clone(), shared.metrics.clone(), auth, settings));
     for part in &shared.parts {
         router = router.merge(part.clone().routes());
+        let checked = part.clone().checked_routes();
+        if checked.has_routes() {
+            router =
+                router.merge(checked.route_layer(from_fn_with_state(shared.clone(), check_origin)));
+        }
     }
     // The layers apply to all routes, those of an application included.
     router = router.merge(added);
@@ -45,6 +51,23 @@ pub(crate) fn router(
         true => router.layer(from_fn(spans::trace)),
         false => router,
     }
+}
+
+/// Refuses the requests of pages that may not connect.
+async fn check_origin(
+    State(shared): State<Arc<Shared>>,
+    Extension(RequestedHost(host)): Extension<RequestedHost>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let origin = longpoll::origin_in(request.headers());
+    if shared.connect_rules.allows_origin(origin, &host, from.ip()) {
+        return next.run(request).await;
+    }
+    shared.metrics.refused(ConnectRefusal::Origin.reason());
+    let reason = "pages of this origin may not use this server; see socket.check_origin\n";
+    (StatusCode::FORBIDDEN, reason).into_response()
 }
 
 /// Replaces the address of a request by that of the client behind trusted proxies, and notes the
