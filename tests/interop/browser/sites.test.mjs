@@ -157,7 +157,14 @@ test('site origins work below a separate domain, over TLS', { skip: skipWithout(
   const folder = newFolder(t)
   const { cert, key } = certify(folder, ['localhost', 'fire.example.com', '*.pages.example.org'])
   const server = await startServer(t, {
-    settings: { 'tls.cert': cert, 'tls.key': key, 'sites.domain': 'pages.example.org', 'sites.app': 'https://fire.example.com' },
+    settings: {
+      'tls.cert': cert,
+      'tls.key': key,
+      'sites.domain': 'pages.example.org',
+      'sites.app': 'https://fire.example.com',
+      // The names lead to loopback.
+      'socket.check_origin': 'same,https://fire.example.com',
+    },
   })
   const script = '<p id="output">nothing</p><script>output.textContent = location.ancestorOrigins[0]</script>'
   const files = { ...SMALL_SITE, 'index.html': SMALL_SITE['index.html'] + script }

@@ -220,7 +220,8 @@ test('a file that changes after it was shared privately is no longer shared', as
 })
 
 test('a private page opens over plain HTTP, where browsers have no WebCrypto', async (t) => {
-  const server = await startServer(t)
+  // No address of loopback: its origin must be listed.
+  const server = await startServer(t, { settings: { 'socket.check_origin': 'same,//far.test' } })
   const maker = await newVisitor(t, server)
   const link = await maker.sharePrivately({ text: `# Far\n\n${SECRET}` })
   const browser = await launch([...BY_RELAY_ONLY, '--host-resolver-rules=MAP far.test 127.0.0.1'])

@@ -136,7 +136,7 @@ async fn post(
         // As at Phoenix, which checks the origin of every request. Browsers send their origin with
         // a POST, so a page can find out why its WebSocket was refused.
         let origin = origin_in(&headers);
-        let is_allowed = shared.connect_rules.allows_origin(origin, &host, from.ip());
+        let is_allowed = shared.connect_rules.allows_origin(origin, &host, from);
         return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
     };
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;

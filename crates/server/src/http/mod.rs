@@ -62,7 +62,7 @@ async fn check_origin(
     next: Next,
 ) -> Response {
     let origin = longpoll::origin_in(request.headers());
-    if shared.connect_rules.allows_origin(origin, &host, from.ip()) {
+    if shared.connect_rules.allows_origin(origin, &host, from) {
         return next.run(request).await;
     }
     shared.metrics.refused(ConnectRefusal::Origin.reason());

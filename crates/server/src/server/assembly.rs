@@ -195,6 +195,7 @@ fn share(
         connect_rules: ConnectRules {
             origins: plan.origins.clone(),
             public_host: plan.public_host.clone(),
+            has_proxy_protocol: !settings.server.proxy_protocol.is_empty(),
             refused_origins: RefusedOrigins::default(),
             on_connect: registry.on_connect.clone(),
             hook: hook.map(|hooks| ConnectHook {

@@ -172,8 +172,8 @@ section! {
         /// Origins from which a browser may connect: `"same"` (the host and port to which the
         /// request was sent, with any scheme), `"any"`, or entries such as `"https://example.org"`
         /// and `"//*.example.org"`. A list may have `"same"` beside such entries. A client that
-        /// sends no Origin is always accepted. To a client on loopback, `"same"` means an address
-        /// or localhost, unless `server.public_url` is set.
+        /// sends no Origin is always accepted. To a client on loopback that no proxy names, `"same"`
+        /// means an address or localhost, unless `server.public_url` is set.
         check_origin: Vec<String> = vec!["same".into()];
         /// A WebSocket that sends nothing for this long is closed with 1001.
         #[serde(with = "humantime_serde")]

@@ -125,6 +125,8 @@ pub(crate) struct ConnectRules {
     /// The host and port of `server.public_url`, with which origins are compared instead of the
     /// request's.
     pub public_host: Option<String>,
+    /// Whether proxies name clients in the PROXY protocol.
+    pub has_proxy_protocol: bool,
     pub refused_origins: RefusedOrigins,
     pub on_connect: OnConnect,
     /// `None`: no backend is asked about clients.
@@ -180,10 +182,12 @@ impl ConnectRules {
     }
 
     /// Whether a page of this origin may connect, by a request to this host. Logs a refusal.
-    pub fn allows_origin(&self, origin: Option<&str>, host: &str, from: IpAddr) -> bool {
+    pub fn allows_origin(&self, origin: Option<&str>, host: &str, from: SocketAddr) -> bool {
         let host = self.public_host.as_deref().unwrap_or(host);
-        let is_rebound =
-            self.public_host.is_none() && from.to_canonical().is_loopback() && !is_local_host(host);
+        let is_rebound = self.public_host.is_none()
+            && !self.is_behind_proxy(from)
+            && from.ip().to_canonical().is_loopback()
+            && !is_local_host(host);
         let allows = self.origins.allows(origin, if is_rebound { "" } else { host });
         if let (false, Some(origin)) = (allows, origin) {
             self.refused_origins.log(origin, host);
@@ -191,9 +195,14 @@ impl ConnectRules {
         allows
     }
 
+    /// Whether a proxy has named the client. A header has no port ([`ForwardedClient`](crate::proxies::ForwardedClient)).
+    fn is_behind_proxy(&self, from: SocketAddr) -> bool {
+        self.has_proxy_protocol || from.port() == 0
+    }
+
     fn check(&self, request: &ConnectRequest<'_>) -> Result<Admitted, ConnectRefusal> {
         let params = Params::parse(request.query).map_err(|_| ConnectRefusal::InvalidQuery)?;
-        if !self.allows_origin(request.origin, request.host, request.from.ip()) {
+        if !self.allows_origin(request.origin, request.host, request.from) {
             return Err(ConnectRefusal::Origin);
         }
         let serializer = params.serializer().map_err(|_| ConnectRefusal::Version)?;
