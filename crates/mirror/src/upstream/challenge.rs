@@ -8,7 +8,7 @@ pub(super) enum Challenge {
         /// The URL of the token server.
         realm: String,
         service: Option<String>,
-        /// The rights that the token gives.
+        /// The rights that the token gives, with spaces between them.
         scope: Option<String>,
     },
     /// With a name and a password.
@@ -53,11 +53,18 @@ impl Challenge {
             "bearer" => Some(Challenge::Bearer {
                 realm: value("realm")?,
                 service: value("service"),
-                scope: value("scope"),
+                scope: scopes(parameters),
             }),
             _ => None,
         }
     }
+}
+
+/// Some registries name each scope in a parameter of its own.
+fn scopes(parameters: &[(String, String)]) -> Option<String> {
+    let scopes = parameters.iter().filter(|(name, _)| name == "scope");
+    let scopes: Vec<&str> = scopes.map(|(_, value)| value.as_str()).collect();
+    (!scopes.is_empty()).then(|| scopes.join(" "))
 }
 
 /// The parts of a list between its commas, except those between quotes.

@@ -1,14 +1,13 @@
 //! The client of one upstream registry.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{Response, Url};
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::blob_body::{BlobBody, content_range};
@@ -18,7 +17,7 @@ use super::error::UpstreamError;
 use super::guard::RedirectRules;
 use super::registry::Registry;
 use super::server::{ServerClient, unreachable};
-use super::tokens::{TokenAnswer, Tokens};
+use super::tokens::{Token, TokenAnswer, Tokens};
 use crate::oci::{ByteRange, Digest, Manifest, Reference, Repository};
 
 /// The largest manifest, as registries limit it.
@@ -37,7 +36,7 @@ pub struct Upstream {
     registry: Registry,
     server: ServerClient,
     credentials: CredentialFiles,
-    tokens: Mutex<Tokens>,
+    tokens: Tokens,
 }
 
 impl Upstream {
@@ -52,7 +51,7 @@ impl Upstream {
     ) -> Result<Self, UpstreamError> {
         let (name, url) = (registry.name(), registry.base_url());
         let server = ServerClient::new(name, url, redirects, tls, READ_TIMEOUT)?;
-        Ok(Upstream { server, credentials, tokens: Mutex::default(), registry })
+        Ok(Upstream { server, credentials, tokens: Tokens::default(), registry })
     }
 
     pub fn registry(&self) -> &Registry {
@@ -211,31 +210,30 @@ impl Upstream {
             .base()
             .join(path)
             .map_err(|error| self.server.invalid(error.to_string()))?;
-        let used = self.tokens.lock().await.authorization(repository.as_str(), Instant::now());
+        let used = {
+            let token = self.tokens.lock(repository.as_str()).await;
+            let token = token.as_ref().filter(|token| token.is_valid(Instant::now()));
+            token.map(|token| token.authorization.clone())
+        };
         let mut response =
             self.send(method.clone(), url.clone(), headers.clone(), used.clone()).await?;
-        if response.status() == StatusCode::UNAUTHORIZED {
+        // Another server, to which a redirect led, has no right to the credentials of this one.
+        if response.status() == StatusCode::UNAUTHORIZED && self.server.is_own(response.url()) {
             let authorization = self.authorize(&response, repository, used.as_deref()).await?;
             if authorization.is_some() {
                 response = self.send(method, url, headers, authorization).await?;
             }
         }
         let status = response.status();
-        let registry = self.registry.name().to_owned();
-        match status {
-            status if status.is_success() => Ok(response),
-            StatusCode::NOT_FOUND => Err(UpstreamError::NotFound { registry }),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                self.tokens.lock().await.remove(repository.as_str());
-                Err(UpstreamError::Refused { registry, status })
-            }
-            StatusCode::TOO_MANY_REQUESTS => {
-                let after = response.headers().get(header::RETRY_AFTER);
-                let retry_after = after.and_then(|after| wait(after, SystemTime::now()));
-                Err(UpstreamError::TooManyRequests { registry, retry_after })
-            }
-            status => Err(UpstreamError::Status { registry, status }),
+        if status.is_success() {
+            return Ok(response);
         }
+        let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_refused && self.server.is_own(response.url()) {
+            *self.tokens.lock(repository.as_str()).await = None;
+            return Err(UpstreamError::Refused { registry: self.registry.name().into(), status });
+        }
+        Err(UpstreamError::of_status(self.registry.name(), status, response.headers()))
     }
 
     async fn send(
@@ -273,14 +271,15 @@ impl Upstream {
         let challenge = challenges.iter().find(is_bearer).or(challenges.first()).cloned();
         let Some(challenge) = challenge else { return Ok(None) };
         // One request at a time asks for a token; the others then find it.
-        let mut tokens = self.tokens.lock().await;
+        let mut token = self.tokens.lock(repository.as_str()).await;
         let now = Instant::now();
-        match tokens.authorization(repository.as_str(), now) {
-            // The registry takes a token no more before it expires, after a restart for example.
-            Some(known) if refused == Some(&known) => tokens.remove(repository.as_str()),
-            Some(known) => return Ok(Some(known)),
-            None => {}
+        // The registry takes a token no more before it expires, after a restart for example.
+        let is_useful =
+            |known: &Token| known.is_valid(now) && refused != Some(known.authorization.as_str());
+        if let Some(known) = token.as_ref().filter(|known| is_useful(known)) {
+            return Ok(Some(known.authorization.clone()));
         }
+        *token = None;
         let credential = self.credentials.find(self.registry.name(), repository.as_str()).await;
         let credential = credential.unwrap_or_else(|error| {
             tracing::warn!(registry = %self.registry, %error, "cannot use credentials; asking without");
@@ -296,12 +295,12 @@ impl Upstream {
             (Challenge::Bearer { realm, service, scope }, credential) => {
                 let scope = scope.filter(|scope| !scope.is_empty());
                 let scope = scope.unwrap_or_else(|| format!("repository:{repository}:pull"));
-                let (token, lifetime) =
+                let (bearer, lifetime) =
                     self.token(&realm, service.as_deref(), &scope, credential).await?;
-                (format!("Bearer {token}"), lifetime)
+                (format!("Bearer {bearer}"), lifetime)
             }
         };
-        tokens.insert(repository.as_str(), authorization.clone(), lifetime, now);
+        *token = Some(Token::new(authorization.clone(), lifetime, now));
         Ok(Some(authorization))
     }
 
@@ -338,7 +337,9 @@ impl Upstream {
                 if !service.is_empty() {
                     url.query_pairs_mut().append_pair("service", service);
                 }
-                url.query_pairs_mut().append_pair("scope", scope);
+                for scope in scope.split_ascii_whitespace() {
+                    url.query_pairs_mut().append_pair("scope", scope);
+                }
                 let request = client.get(url.clone());
                 match credential {
                     Some(Credential::Basic { user, password }) => {
@@ -351,12 +352,16 @@ impl Upstream {
         let response = request.send().await.map_err(|error| self.server.failed(&url, &error))?;
         let status = response.status();
         if !status.is_success() {
-            let registry = self.registry.name().to_owned();
+            let registry = self.registry.name();
             return Err(match status {
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
-                    UpstreamError::Refused { registry, status }
+                    UpstreamError::Refused { registry: registry.to_owned(), status }
                 }
-                status => UpstreamError::Status { registry, status },
+                // Nothing says that the token server lacks the image.
+                StatusCode::NOT_FOUND => {
+                    self.server.invalid("its token server answered 404".into())
+                }
+                status => UpstreamError::of_status(registry, status, response.headers()),
             });
         }
         let body = self.read(response, LIST_BYTES_MAX).await?;
@@ -393,37 +398,4 @@ fn own_media_type(manifest: &[u8]) -> Option<String> {
     let named = json.get("mediaType")?.as_str()?;
     let is_type = named.contains('/') && named.bytes().all(|byte| byte.is_ascii_graphic());
     is_type.then(|| named.to_owned())
-}
-
-/// The wait that `Retry-After` names, in seconds or as a date (RFC 9110, section 10.2.3).
-fn wait(after: &HeaderValue, now: SystemTime) -> Option<Duration> {
-    let after = after.to_str().ok()?.trim();
-    if let Ok(seconds) = after.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(after).ok()?;
-    // The date has no fractions, and the wait must not end before it.
-    let left = at.duration_since(now).unwrap_or_default();
-    Some(Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_registry_names_the_wait_in_seconds_or_as_a_date() {
-        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        let wait = |text| wait(&HeaderValue::from_static(text), now).map(|wait| wait.as_secs());
-        assert_eq!(wait("120"), Some(120));
-        for date in [
-            "Sun, 06 Nov 1994 08:50:37 GMT",
-            "Sunday, 06-Nov-94 08:50:37 GMT",
-            "Sun Nov  6 08:50:37 1994",
-        ] {
-            assert_eq!(wait(date), Some(60), "{date}");
-        }
-        assert_eq!(wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
-        assert_eq!((wait("soon"), wait("-1"), wait("")), (None, None, None));
-    }
 }

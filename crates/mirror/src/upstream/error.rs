@@ -1,8 +1,8 @@
 //! Why an upstream registry did not answer a request.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::oci::{ApiError, ErrorCode};
 
@@ -47,6 +47,20 @@ impl UpstreamError {
         UpstreamError::InvalidAnswer { registry: server.to_owned(), cause: cause.into() }
     }
 
+    /// The error for an answer without success.
+    pub(crate) fn of_status(server: &str, status: StatusCode, headers: &HeaderMap) -> Self {
+        let registry = server.to_owned();
+        match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => UpstreamError::NotFound { registry },
+            StatusCode::TOO_MANY_REQUESTS => {
+                let after = headers.get(header::RETRY_AFTER);
+                let retry_after = after.and_then(|after| wait(after, SystemTime::now()));
+                UpstreamError::TooManyRequests { registry, retry_after }
+            }
+            status => UpstreamError::Status { registry, status },
+        }
+    }
+
     /// Whether the registry may be down, so that content of other sources may stand in for it.
     pub const fn is_outage(&self) -> bool {
         match self {
@@ -65,7 +79,9 @@ impl UpstreamError {
         match self {
             UpstreamError::NotFound { .. } | UpstreamError::InvalidAnswer { .. } => true,
             UpstreamError::Refused { status, .. } => *status == StatusCode::FORBIDDEN,
-            UpstreamError::Status { status, .. } => matches!(status.as_u16(), 400 | 405 | 501),
+            UpstreamError::Status { status, .. } => {
+                matches!(status.as_u16(), 400 | 403 | 405 | 501)
+            }
             _ => false,
         }
     }
@@ -99,5 +115,38 @@ impl UpstreamError {
             }
             _ => error,
         }
+    }
+}
+
+/// The wait that `Retry-After` names, in seconds or as a date (RFC 9110, section 10.2.3).
+fn wait(after: &HeaderValue, now: SystemTime) -> Option<Duration> {
+    let after = after.to_str().ok()?.trim();
+    if let Ok(seconds) = after.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(after).ok()?;
+    // The date has no fractions, and the wait must not end before it.
+    let left = at.duration_since(now).unwrap_or_default();
+    Some(Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_names_the_wait_in_seconds_or_as_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let wait = |text| wait(&HeaderValue::from_static(text), now).map(|wait| wait.as_secs());
+        assert_eq!(wait("120"), Some(120));
+        for date in [
+            "Sun, 06 Nov 1994 08:50:37 GMT",
+            "Sunday, 06-Nov-94 08:50:37 GMT",
+            "Sun Nov  6 08:50:37 1994",
+        ] {
+            assert_eq!(wait(date), Some(60), "{date}");
+        }
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        assert_eq!((wait("soon"), wait("-1"), wait("")), (None, None, None));
     }
 }

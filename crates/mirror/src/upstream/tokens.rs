@@ -1,9 +1,11 @@
 //! Tokens of token servers, kept until they expire.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 /// The time for which a token without `expires_in` is valid, by the specification.
@@ -11,17 +13,17 @@ const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
 /// A token is renewed this long before it expires.
 const RENEWED_BEFORE: Duration = Duration::from_secs(10);
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The most tokens that are kept. When the limit is reached, all are dropped, and requested again.
+/// The most repositories whose tokens are kept. When the limit is reached, all are dropped, and requested again.
 const TOKENS_MAX: usize = 10_000;
 
+/// The token of each repository. Who asks for a new one holds the lock of this repository, so that others
+/// wait for it, and pulls of other repositories do not.
 #[derive(Debug, Default)]
-pub(super) struct Tokens {
-    by_repository: HashMap<String, Token>,
-}
+pub(super) struct Tokens(parking_lot::Mutex<HashMap<String, Arc<Mutex<Option<Token>>>>>);
 
 #[derive(Debug)]
-struct Token {
-    authorization: String,
+pub(super) struct Token {
+    pub(super) authorization: String,
     expires_at: Instant,
 }
 
@@ -56,27 +58,25 @@ impl TokenAnswer {
 }
 
 impl Tokens {
-    pub(super) fn authorization(&self, repository: &str, now: Instant) -> Option<String> {
-        let token = self.by_repository.get(repository)?;
-        (now < token.expires_at).then(|| token.authorization.clone())
+    pub(super) async fn lock(&self, repository: &str) -> OwnedMutexGuard<Option<Token>> {
+        let token = {
+            let mut tokens = self.0.lock();
+            if tokens.len() >= TOKENS_MAX && !tokens.contains_key(repository) {
+                tokens.clear();
+            }
+            tokens.entry(repository.to_owned()).or_default().clone()
+        };
+        token.lock_owned().await
+    }
+}
+
+impl Token {
+    pub(super) fn new(authorization: String, lifetime: Duration, now: Instant) -> Self {
+        Token { authorization, expires_at: now + lifetime.saturating_sub(RENEWED_BEFORE) }
     }
 
-    pub(super) fn insert(
-        &mut self,
-        repository: &str,
-        authorization: String,
-        lifetime: Duration,
-        now: Instant,
-    ) {
-        if self.by_repository.len() >= TOKENS_MAX {
-            self.by_repository.clear();
-        }
-        let expires_at = now + lifetime.saturating_sub(RENEWED_BEFORE);
-        self.by_repository.insert(repository.to_owned(), Token { authorization, expires_at });
-    }
-
-    pub(super) fn remove(&mut self, repository: &str) {
-        self.by_repository.remove(repository);
+    pub(super) fn is_valid(&self, now: Instant) -> bool {
+        now < self.expires_at
     }
 }
 
@@ -86,17 +86,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_token_is_used_until_shortly_before_it_expires() {
-        let mut tokens = Tokens::default();
+        let tokens = Tokens::default();
         let now = Instant::now();
-        tokens.insert("a", "Bearer x".into(), Duration::from_secs(60), now);
-        let at = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(tokens.authorization("a", at(49)).as_deref(), Some("Bearer x"));
-        assert_eq!(tokens.authorization("a", at(50)), None);
-        assert_eq!(tokens.authorization("b", now), None);
+        let token = Token::new("Bearer x".into(), Duration::from_secs(60), now);
+        *tokens.lock("a").await = Some(token);
+        let held = tokens.lock("a").await;
+        let token = held.as_ref().unwrap();
+        assert_eq!(token.authorization, "Bearer x");
+        assert!(token.is_valid(now + Duration::from_secs(49)));
+        assert!(!token.is_valid(now + Duration::from_secs(50)));
+        // Another repository does not wait for this one.
+        assert!(tokens.lock("b").await.is_none());
         for repository in 0..2 * TOKENS_MAX {
-            tokens.insert(&repository.to_string(), String::new(), LIFETIME_MAX, now);
+            tokens.lock(&repository.to_string()).await;
         }
-        assert!(tokens.by_repository.len() <= TOKENS_MAX);
+        assert!(tokens.0.lock().len() <= TOKENS_MAX);
     }
 
     #[test]
