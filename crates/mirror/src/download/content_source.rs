@@ -44,7 +44,15 @@ impl ContentSource {
     pub(super) fn check(&self, digest: &Digest) -> Check {
         match self {
             ContentSource::Registry(_) => Check::Whole(digest.clone()),
-            ContentSource::File(file) => file.version().check(),
+            ContentSource::File(file) => file.check(),
+        }
+    }
+
+    /// The server sent all of the content, and it had the digest or not.
+    pub(super) fn note_digest(&self, is_right: bool) {
+        match self {
+            ContentSource::Registry(_) => {}
+            ContentSource::File(file) => file.note_digest(is_right),
         }
     }
 

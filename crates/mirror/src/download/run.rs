@@ -117,9 +117,13 @@ impl Task {
             return Err(error);
         }
         match blob.state() {
-            BlobState::Complete => Ok(()),
+            BlobState::Complete => {
+                task.source.note_digest(true);
+                Ok(())
+            }
             BlobState::Partial => Err(DownloadError::Stopped),
             BlobState::Wrong => {
+                task.source.note_digest(false);
                 task.downloads.blobs.remove(&task.digest)?;
                 Err(DownloadError::WrongDigest)
             }

@@ -89,8 +89,7 @@ impl Request<'_> {
         let Shared { files, settings, fleet, .. } = &**self.shared;
         let url = self.url.as_str();
         let known = files.get(url);
-        let is_fresh = |known: &&Arc<Version>| known.age() < known.fresh_for(settings.tag_ttl);
-        if let Some(known) = known.as_ref().filter(is_fresh) {
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh(settings.tag_ttl)) {
             return Ok(Some(known.clone()));
         }
         let error = match self.probe().await {
@@ -151,7 +150,7 @@ impl Request<'_> {
             return Ok(without_bytes(status, "store", headers));
         }
         let key = version.key();
-        let length = version.length;
+        let (length, is_linked) = (version.length, version.is_linked());
         let complete = self.shared.downloads.blobs().find_complete(&key).await;
         let complete = complete.map_err(|error| failed(&error))?;
         if complete.is_none() && self.request.method == Method::HEAD {
@@ -162,7 +161,6 @@ impl Request<'_> {
             Some(blob) => (blob, None),
             None => {
                 let (origin, files) = (self.origin.clone(), self.shared.files.clone());
-                let is_linked = version.is_linked();
                 let source = ContentSource::File(OriginFile { origin, files, version });
                 let started = async {
                     let mut download = self.shared.downloads.start(source, &key, Some(length))?;
@@ -182,8 +180,17 @@ impl Request<'_> {
         let content = Content { blob, download, headers, server: "origin" };
         let (method, deadline) = (&self.request.method, self.deadline);
         let range = conditions.range;
-        let answer = reader::respond(self.shared, content, method, range, deadline).await;
-        answer.map_err(|error| match error {
+        let error = match reader::respond(self.shared, content, method, range, deadline).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        Err(match error {
+            ContentError::Read(ReadError::Download(error))
+                if can_pass_through(&error, is_linked) =>
+            {
+                tracing::warn!(url = %self.url, %error, "cannot store a file; passing it through");
+                return self.pass_through().await;
+            }
             ContentError::Range(error) => {
                 let message =
                     format!("the range has no byte of the file, which has {length} bytes");
@@ -212,6 +219,11 @@ impl Request<'_> {
         let answer = sent.map_err(|error| error.to_api_error(ErrorCode::NameUnknown))?;
         let mut status = answer.response.status();
         let mut headers = end_to_end_headers(answer.response.headers());
+        if !self.origin.is_own(answer.response.url()) {
+            // The client would take them for those of the named host, and send that host's password.
+            headers.remove(header::WWW_AUTHENTICATE);
+            headers.remove(header::SET_COOKIE);
+        }
         if is_head && status == StatusCode::PARTIAL_CONTENT {
             // The answer to a request for one byte. `HEAD` has no ranges.
             status = StatusCode::OK;

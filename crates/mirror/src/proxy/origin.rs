@@ -1,15 +1,16 @@
 //! The client of one server of files.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::Url;
+use reqwest::{Response, Url};
 use tokio::time::timeout;
 
 use super::files::Files;
 use super::version::Version;
 use crate::oci::ByteRange;
+use crate::store::Check;
 use crate::upstream::{Answer, BlobBody, RedirectRules, Registry, ServerClient, UpstreamError};
 
 /// How long a server may take for the head of its answer to a range.
@@ -31,7 +32,12 @@ const HOP_BY_HOP: [&str; 8] = [
 
 /// A server of files that the settings name.
 #[derive(Debug)]
-pub(crate) struct Origin(ServerClient);
+pub(crate) struct Origin {
+    server: ServerClient,
+    /// Whether an `ETag` of 64 hex digits was the digest of its file. Empty: no such file has been fetched.
+    /// The first one decides for the time that the mirror runs: later wrong bytes are damage.
+    names_digests: OnceLock<bool>,
+}
 
 /// Whether a file can be stored.
 #[derive(Debug)]
@@ -48,19 +54,24 @@ impl Origin {
         redirects: Arc<RedirectRules>,
         tls: rustls::ClientConfig,
     ) -> Result<Self, UpstreamError> {
-        let name = server.name().to_ascii_lowercase();
-        ServerClient::new(&name, server.base_url(), redirects, tls, READ_TIMEOUT).map(Origin)
+        ServerClient::new(server.name(), server.base_url(), redirects, tls, READ_TIMEOUT)
+            .map(|server| Origin { server, names_digests: OnceLock::new() })
     }
 
     /// The host in the paths of requests, in lower case.
     pub(crate) fn name(&self) -> &str {
-        self.0.name()
+        self.server.name()
     }
 
     /// The URL of a path and query. `None`: it would not be at this server.
     pub(crate) fn url(&self, target: &str) -> Option<Url> {
-        let base = self.0.base().as_str().trim_end_matches('/');
-        Url::parse(&format!("{base}{target}")).ok().filter(|url| self.0.is_own(url))
+        let base = self.server.base().as_str().trim_end_matches('/');
+        Url::parse(&format!("{base}{target}")).ok().filter(|url| self.server.is_own(url))
+    }
+
+    /// Whether a URL is at this server, and not where it redirects to.
+    pub(crate) fn is_own(&self, url: &Url) -> bool {
+        self.server.is_own(url)
     }
 
     /// Asks for the version of a file.
@@ -69,7 +80,7 @@ impl Origin {
         let status = answer.response.status();
         match status.as_u16() {
             404 | 410 => return Ok(Probe::NotFound),
-            429 | 500.. => return Err(self.status_error(status)),
+            429 | 500.. => return Err(self.status_error(&answer.response)),
             _ => {}
         }
         let last = answer.response.headers();
@@ -100,16 +111,11 @@ impl Origin {
         url: &Url,
         headers: &HeaderMap,
     ) -> Result<Answer, UpstreamError> {
-        self.0.send(method, url, headers).await
+        self.server.send(method, url, headers).await
     }
 
-    fn status_error(&self, status: StatusCode) -> UpstreamError {
-        let registry = self.name().to_owned();
-        match status.as_u16() {
-            404 | 410 => UpstreamError::NotFound { registry },
-            429 => UpstreamError::TooManyRequests { registry, retry_after: None },
-            _ => UpstreamError::Status { registry, status },
-        }
+    fn status_error(&self, response: &Response) -> UpstreamError {
+        UpstreamError::of_status(self.name(), response.status(), response.headers())
     }
 }
 
@@ -168,6 +174,22 @@ impl OriginFile {
         &self.version
     }
 
+    /// How to verify the content. A redirect that names the `ETag` of its file names the digest for certain.
+    pub(crate) fn check(&self) -> Check {
+        let is_digest = self.version.is_linked() || self.origin.names_digests.get() != Some(&false);
+        if is_digest { self.version.check() } else { Check::Blocks }
+    }
+
+    /// The server sent the whole file, and it had or had not the digest that its `ETag` seemed to be.
+    pub(crate) fn note_digest(&self, is_right: bool) {
+        if self.version.is_linked() || self.version.check() == Check::Blocks {
+            return;
+        }
+        if self.origin.names_digests.set(is_right).is_ok() && !is_right {
+            tracing::info!(server = %self.server(), url = %self.version.url, "ETags of 64 hex digits are not digests at this server");
+        }
+    }
+
     /// Requests this version of the file, or a range of it.
     pub(crate) async fn request(
         &self,
@@ -185,7 +207,8 @@ impl OriginFile {
 
     async fn request_version(&self, range: Option<ByteRange>) -> Result<BlobBody, UpstreamError> {
         let OriginFile { origin, version, .. } = self;
-        let url = Url::parse(&version.url).map_err(|error| origin.0.invalid(error.to_string()))?;
+        let url =
+            Url::parse(&version.url).map_err(|error| origin.server.invalid(error.to_string()))?;
         let mut headers = stored_headers();
         if let Some(etag) = &version.body_etag {
             let etag = HeaderValue::from_str(etag);
@@ -200,14 +223,16 @@ impl OriginFile {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
                 return Err(changed());
             }
-            status => return Err(origin.status_error(status)),
+            _ => return Err(origin.status_error(&response)),
         }
         // A server may ignore If-Match.
         if !version.is_of(&first, response.headers()) {
             return Err(changed());
         }
         if response.headers().get(header::CONTENT_ENCODING).is_some_and(|one| one != "identity") {
-            return Err(origin.0.invalid("the file has an encoding that was not asked for".into()));
+            return Err(origin
+                .server
+                .invalid("the file has an encoding that was not asked for".into()));
         }
         let body = BlobBody::of(response, range, Some(version.length), origin.name());
         if let Some(size) = body.size.filter(|size| *size != version.length) {
@@ -216,7 +241,7 @@ impl OriginFile {
                 version.length
             );
             self.files.expire(version);
-            return Err(origin.0.invalid(cause));
+            return Err(origin.server.invalid(cause));
         }
         Ok(body)
     }

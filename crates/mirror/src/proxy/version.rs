@@ -154,6 +154,12 @@ impl Version {
         Duration::from_secs(unix_seconds().saturating_sub(self.checked_at))
     }
 
+    /// Whether the version may be served for `at_most` without asking its server. A check in the future was one by a
+    /// wrong clock.
+    pub(crate) fn is_fresh(&self, at_most: Duration) -> bool {
+        self.checked_at <= unix_seconds() && self.age() < self.fresh_for(at_most)
+    }
+
     /// How old the answer was when its server sent it.
     pub(crate) fn age_at_check(&self) -> Duration {
         let seconds = self.headers.get(AGE).and_then(|seconds| seconds.parse::<u32>().ok());
@@ -309,6 +315,9 @@ mod tests {
         let found = of(&[("etag", "\"a\""), ("content-length", "7"), ("x-other", "1")]).unwrap();
         assert_eq!((found.etag.as_str(), found.length), ("\"a\"", 7));
         assert_eq!(found.check(), Check::Blocks);
+        let minute = Duration::from_secs(60);
+        let later = Version { checked_at: unix_seconds() + 1_000, ..found.clone() };
+        assert!(found.is_fresh(minute) && !later.is_fresh(minute));
         assert!(found.headers.is_empty() && found.is_valid());
         let long = format!("\"{}\"", "a".repeat(300));
         for (etag, length) in [
