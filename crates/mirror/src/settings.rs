@@ -13,6 +13,9 @@ use crate::upstream::Registry;
 pub struct MirrorSettings {
     /// The address on which container engines reach the mirror.
     pub listen: SocketAddr,
+    /// DNS names under which clients reach the mirror. A client on this host that uses another name is
+    /// refused, because a web page could have made the name. If there are names, every such client is.
+    pub names: Vec<String>,
     /// The registries. A request that names none goes to the first.
     pub upstreams: Vec<Registry>,
     /// The servers of files that are served below `/proxy/`. No other server is asked.
@@ -52,6 +55,7 @@ impl Default for MirrorSettings {
     fn default() -> Self {
         MirrorSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 5000)),
+            names: Vec::new(),
             upstreams: Vec::new(),
             proxy_hosts: Vec::new(),
             store: PathBuf::from("/var/lib/watchfire/mirror"),

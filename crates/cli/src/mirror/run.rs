@@ -45,6 +45,10 @@ struct Options {
     /// Listen on this address for container engines (default: 127.0.0.1:5000).
     #[arg(long, value_name = "ADDRESS", env = "WATCHFIRE_MIRROR_LISTEN")]
     listen: Option<SocketAddr>,
+    /// A DNS name under which clients reach the mirror, such as mirror.example; can be repeated. Clients
+    /// on this host need it for each name except localhost. With one, all clients need it.
+    #[arg(long, value_name = "NAME", env = "WATCHFIRE_MIRROR_NAME", value_delimiter = ',')]
+    name: Vec<String>,
     /// The folder for images (default: /var/lib/watchfire/mirror).
     #[arg(long, value_name = "DIR", env = "WATCHFIRE_MIRROR_STORE")]
     store: Option<PathBuf>,
@@ -161,6 +165,7 @@ impl Options {
             upstream: either(self.upstream, other.upstream),
             proxy_host: either(self.proxy_host, other.proxy_host),
             listen: self.listen.or(other.listen),
+            name: either(self.name, other.name),
             store: self.store.or(other.store),
             containerd_blobs: self.containerd_blobs.or(other.containerd_blobs),
             store_bytes_max: self.store_bytes_max.or(other.store_bytes_max),
@@ -183,6 +188,15 @@ impl Options {
     fn settings(self) -> anyhow::Result<MirrorSettings> {
         let default = MirrorSettings::default();
         let fleet = self.fleet()?;
+        let is_name = |name: &&String| {
+            !name.is_empty()
+                && name.bytes().all(|one| one.is_ascii_alphanumeric() || b"-._".contains(&one))
+        };
+        if let Some(name) = self.name.iter().find(|name| !is_name(name)) {
+            anyhow::bail!(
+                "invalid --name {name:?}: write a DNS name without a port, such as mirror.example"
+            );
+        }
         let upstreams = self.upstream.iter().map(|text| text.parse::<Registry>());
         let proxy_hosts = self.proxy_host.iter().map(|text| {
             text.parse::<Registry>().map_err(|_| {
@@ -193,6 +207,7 @@ impl Options {
         });
         Ok(MirrorSettings {
             listen: self.listen.unwrap_or(default.listen),
+            names: self.name,
             containerd_blobs: self.containerd_blobs,
             upstreams: upstreams.collect::<Result<_, _>>()?,
             proxy_hosts: proxy_hosts.collect::<Result<_, _>>()?,
@@ -285,6 +300,8 @@ mod tests {
         assert_eq!(options.settings().unwrap().proxy_hosts[0].name(), "a.example");
         let bad = Options { proxy_host: vec!["http://a/b".into()], ..Options::default() };
         assert!(bad.settings().unwrap_err().to_string().contains("--proxy-host \"http://a/b\""));
+        let bad = Options { name: vec!["mirror.example:5000".into()], ..Options::default() };
+        assert!(bad.settings().unwrap_err().to_string().contains("--name \"mirror.example:5000\""));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod namespace;
 mod operator;
 mod reader;
 mod spans;
+mod web_pages;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use tokio::time::Instant;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
 use crate::images::{Access, Catalog, Flights, ManifestFetcher};
-use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
+use crate::oci::{ApiError, ErrorCode, Resource};
 use crate::proxy::{Files, Origin};
 use crate::settings::MirrorSettings;
 use crate::status::{Kind, Requests, Source};
@@ -178,9 +179,15 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         }
     };
     spans::note_response(&mut span, &response);
-    // A file has the headers of its own server only.
-    if !request.uri.path().starts_with("/proxy/") {
-        let headers = response.headers_mut();
+    let headers = response.headers_mut();
+    let path = request.uri.path();
+    let is_file = path.starts_with("/proxy/");
+    if is_file || path.starts_with("/v2") {
+        // A browser that shows it does not run it as a page of the mirror.
+        headers.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    }
+    // Otherwise a file has the headers of its own server only.
+    if !is_file {
         headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
         if let Some(namespace) = namespace::of_query(request.uri.query())
             && let Ok(namespace) = HeaderValue::from_str(&namespace)
@@ -202,12 +209,14 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
     let path = request.uri.path();
     match path {
         "/healthz" => return Ok("ok".into_response()),
-        "/status" => {
-            operator::check_allowed(client_of(request), &request.headers)?;
-            return Ok(operator::status(shared).await);
-        }
         "/metrics" => return Ok(operator::metrics(shared).await),
         _ => {}
+    }
+    let client = client_of(request);
+    web_pages::check(request, client, &shared.settings.names)?;
+    if path == "/status" {
+        operator::check_local(client)?;
+        return Ok(operator::status(shared).await);
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {
         let message = "a mirror only serves pulls: push to the registry itself";
@@ -217,7 +226,7 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
         );
     }
     if let Some(file) = operator::page_file(path) {
-        operator::check_allowed(client_of(request), &request.headers)?;
+        operator::check_local(client)?;
         return Ok(file);
     }
     if let Some(path) = crate::proxy::parse_path(&request.uri) {
@@ -228,24 +237,21 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
         };
     }
     let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
-    let resource = parse_path(path).ok_or_else(not_found)??;
+    let (target, resource) = shared.resource(request).ok_or_else(not_found)??;
+    let pull = |repository| namespace::pull(target, repository);
     match resource {
         Resource::Root => {
             let json = [(header::CONTENT_TYPE, "application/json")];
             Ok((StatusCode::OK, json, "{}").into_response())
         }
         Resource::Manifest(repository, reference) => {
-            let answer = async {
-                let pull = shared.pull(request, &repository)?;
-                manifests::answer(shared, &pull, &reference, request).await
-            };
+            let answer =
+                async { manifests::answer(shared, &pull(repository)?, &reference, request).await };
             count(shared, Kind::Manifest, answer.await)
         }
         Resource::Blob(repository, digest) => {
-            let answer = async {
-                let pull = shared.pull(request, &repository)?;
-                blobs::answer(shared, &pull, &digest, request).await
-            };
+            let answer =
+                async { blobs::answer(shared, &pull(repository)?, &digest, request).await };
             match request.method {
                 Method::GET => count(shared, Kind::Blob, answer.await),
                 // It asks for the size only.
@@ -253,11 +259,11 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             }
         }
         Resource::Tags(repository) => {
-            lists::answer(shared, &shared.pull(request, &repository)?, "tags/list", request).await
+            lists::answer(shared, &pull(repository)?, "tags/list", request).await
         }
         Resource::Referrers(repository, digest) => {
             let path = format!("referrers/{digest}");
-            lists::answer(shared, &shared.pull(request, &repository)?, &path, request).await
+            lists::answer(shared, &pull(repository)?, &path, request).await
         }
     }
 }

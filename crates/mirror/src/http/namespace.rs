@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Shared;
 use crate::images::Pull;
-use crate::oci::{ApiError, ErrorCode, Repository};
+use crate::oci::{ApiError, ErrorCode, Repository, Resource, parse_path};
 use crate::upstream::Upstream;
 
 /// The registry that `?ns=` names, such as `docker.io` or `registry.example:8443`.
@@ -17,36 +17,43 @@ pub(super) fn of_query(query: Option<&str>) -> Option<String> {
     Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 
+/// The registry of a request, or why there is none.
+pub(super) type Target = Result<Arc<Upstream>, ApiError>;
+
 impl Shared {
-    /// The registry and the repository of a request.
+    /// The resource of a request, with the registry of its repository.
     ///
     /// `?ns=` names the registry, as containerd sends it. Without it, the first part of the
-    /// repository's name may be a registry, such as `/v2/ghcr.io/owner/image`. Otherwise it is the
-    /// first registry of the settings.
-    pub(super) fn pull(&self, request: &Parts, repository: &Repository) -> Result<Pull, ApiError> {
-        let find = |name: &str| {
-            let name = if is_docker_hub(name) { "docker.io" } else { name };
-            self.upstreams.iter().find(|one| one.registry().name() == name).cloned()
-        };
+    /// repository's name may be a registry, such as `/v2/ghcr.io/owner/image`, which is no part of the name
+    /// at that registry. Otherwise it is the first registry of the settings.
+    pub(super) fn resource(&self, request: &Parts) -> Option<Result<(Target, Resource), ApiError>> {
+        // Some clients escape the colon of a digest.
+        let path = percent_decode_str(request.uri.path()).decode_utf8().ok()?;
+        let unnamed = |target: Target| Some(parse_path(&path)?.map(|resource| (target, resource)));
         if let Some(name) = of_query(request.uri.query()) {
-            let unknown = || {
+            return unnamed(self.find(&name).ok_or_else(|| {
                 let message =
                     format!("the registry {name:?} is not mirrored: add it with --upstream");
                 ApiError::new(ErrorCode::NameUnknown, message)
-            };
-            return Ok(pull(find(&name).ok_or_else(unknown)?, repository));
+            }));
         }
-        if let Some((name, rest)) = repository.as_str().split_once('/')
-            && let Some(upstream) = find(name)
-            && let Ok(rest) = rest.parse()
-        {
-            return Ok(pull(upstream, &rest));
-        }
-        let upstream = self.upstreams.first().cloned().ok_or_else(|| {
-            let message = "no registry is mirrored: name one with --upstream";
-            ApiError::new(ErrorCode::NameUnknown, message)
-        })?;
-        Ok(pull(upstream, repository))
+        let of_registry = || {
+            let (name, rest) = path.strip_prefix("/v2/")?.split_once('/')?;
+            let upstream = self.find(name).filter(|_| !rest.is_empty())?;
+            Some(parse_path(&format!("/v2/{rest}"))?.map(|resource| (Ok(upstream), resource)))
+        };
+        of_registry().or_else(|| {
+            unnamed(self.upstreams.first().cloned().ok_or_else(|| {
+                let message = "no registry is mirrored: name one with --upstream";
+                ApiError::new(ErrorCode::NameUnknown, message)
+            }))
+        })
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Upstream>> {
+        let name = name.to_ascii_lowercase();
+        let name = if is_docker_hub(&name) { "docker.io" } else { &name };
+        self.upstreams.iter().find(|one| one.registry().name() == name).cloned()
     }
 }
 
@@ -55,10 +62,11 @@ fn is_docker_hub(name: &str) -> bool {
 }
 
 /// Docker Hub's own images are in the repositories `library/…`.
-fn pull(upstream: Arc<Upstream>, repository: &Repository) -> Pull {
+pub(super) fn pull(target: Target, repository: Repository) -> Result<Pull, ApiError> {
+    let upstream = target?;
     let is_short = upstream.registry().name() == "docker.io" && !repository.as_str().contains('/');
     let full = is_short.then(|| format!("library/{repository}").parse().ok()).flatten();
-    Pull { upstream, repository: full.unwrap_or_else(|| repository.clone()) }
+    Ok(Pull { upstream, repository: full.unwrap_or(repository) })
 }
 
 #[cfg(test)]

@@ -409,3 +409,192 @@ async fn a_manifest_without_a_content_type_names_its_own() {
         assert_eq!((answer.status, answer.header("content-type")), (status, media_type));
     }
 }
+
+/// Docker's `config.json` with a name and a password for a registry.
+fn credentials_for(server: &Server, folder: &std::path::Path) -> std::path::PathBuf {
+    let path = folder.join("config.json");
+    let auth = r#"{"username":"me","password":"secret"}"#;
+    std::fs::write(&path, format!(r#"{{"auths":{{"{}":{auth}}}}}"#, server.address)).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_registry_itself_names_who_gets_its_password() {
+    let layer = content(100);
+    // Answers each request with 401 and its own realm, and would take what it is sent.
+    let thief = Server::start(|seen| {
+        let realm = format!("http://{}/token", seen.header("host"));
+        let challenges = [
+            format!("WWW-Authenticate: Bearer realm=\"{realm}\""),
+            "WWW-Authenticate: Basic realm=\"x\"".to_owned(),
+            "Set-Cookie: a=b".to_owned(),
+        ];
+        let challenges: Vec<&str> = challenges.iter().map(String::as_str).collect();
+        Some(for_method(seen, response("401 Unauthorized", &challenges, b"")))
+    });
+    let location = format!("Location: {}/blob", url(&thief));
+    let blob = {
+        let location = location.clone();
+        move |_: &Seen, _: &[u8]| response("307 Temporary Redirect", &[&location], b"")
+    };
+    let server = with_layer(layer.clone(), blob);
+    let files = Server::start(move |_| Some(response("302 Found", &[&location], b"")));
+    let folder = tempfile::tempdir().unwrap();
+    let upstreams = [url(&server)];
+    let mirror = mirror(&upstreams, |settings| {
+        settings.credentials = vec![credentials_for(&server, folder.path())];
+        settings.redirect_networks = vec!["127.0.0.0/8".parse().unwrap()];
+        settings.proxy_hosts = vec![url(&files).parse().unwrap()];
+    });
+    let mirror = mirror.await;
+    assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+    // The second one is in no manifest, so the registry is asked for its size.
+    for (method, digest) in [("GET", Digest::sha256(&layer)), ("HEAD", Digest::sha256(b"other"))] {
+        let answer = mirror.request(method, &format!("/v2/a/blobs/{digest}"), &[]).await;
+        assert_eq!(answer.status, 502, "{method}");
+    }
+    // The client of a file would send its password to the mirror, or to the realm.
+    let answer = mirror.get(&format!("/proxy/{}/file", files.address)).await;
+    let told = [answer.header("www-authenticate"), answer.header("set-cookie")];
+    assert_eq!((answer.status, told), (401, ["", ""]));
+    assert!(thief.count("GET", "/blob") > 0 && thief.count("HEAD", "/blob") > 0);
+    for seen in thief.seen() {
+        assert_eq!((seen.path.as_str(), seen.header("authorization")), ("/blob", ""));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_server_of_a_busy_registry_is_waited_for_as_the_registry_is() {
+    let is_busy = Arc::new(AtomicBool::new(false));
+    let busy = is_busy.clone();
+    let manifest = manifest_of(&[b"x"]);
+    let server = Server::start(move |seen| {
+        let challenge =
+            format!("WWW-Authenticate: Bearer realm=\"http://{}/token\"", seen.header("host"));
+        let answer = match seen.path.as_str() {
+            "/token?scope=repository%3Aa%3Apull" if busy.load(Ordering::Relaxed) => {
+                response("429 Too Many Requests", &["Retry-After: 41"], b"")
+            }
+            // It expires at once.
+            "/token?scope=repository%3Aa%3Apull" => {
+                response("200 OK", &[], br#"{"token":"t","expires_in":0}"#)
+            }
+            _ if seen.header("authorization").is_empty() => {
+                response("401 Unauthorized", &[&challenge], b"")
+            }
+            _ => manifest_response(DOCKER, &manifest),
+        };
+        Some(for_method(seen, answer))
+    });
+    for (offline_ok, status, retry_after) in [(false, 429, "41"), (true, 200, "")] {
+        is_busy.store(false, Ordering::Relaxed);
+        let upstreams = [url(&server)];
+        let mirror = mirror(&upstreams, |settings| {
+            (settings.tag_ttl, settings.offline_ok) = (Duration::ZERO, offline_ok);
+        });
+        let mirror = mirror.await;
+        assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+        is_busy.store(true, Ordering::Relaxed);
+        let answer = mirror.get("/v2/a/manifests/v1").await;
+        assert_eq!((answer.status, answer.header("retry-after")), (status, retry_after));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_challenge_may_have_several_scopes() {
+    let forms: [fn(&str) -> Vec<String>; 2] = [
+        |realm| {
+            vec![format!("WWW-Authenticate: Bearer realm=\"{realm}\",scope=\"a:b:pull c:d:pull\"")]
+        },
+        |realm| {
+            vec![format!(
+                "WWW-Authenticate: Bearer realm=\"{realm}\",scope=\"a:b:pull\",scope=\"c:d:pull\""
+            )]
+        },
+    ];
+    for form in forms {
+        let (server, _) = with_tokens(form, |_| false);
+        let mirror = mirror(&[url(&server)], |_| {}).await;
+        assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+        assert_eq!(server.count("GET", "/token?scope=a%3Ab%3Apull&scope=c%3Ad%3Apull"), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_a_registry_is_no_part_of_the_name_of_a_repository() {
+    let manifest = manifest_of(&[b"x"]);
+    let server =
+        Server::start(move |seen| Some(for_method(seen, manifest_response(DOCKER, &manifest))));
+    let upstreams = [format!("registry.example:5000={}", url(&server))];
+    let mirror = mirror(&upstreams, |_| {}).await;
+    let longest = "a".repeat(255);
+    for (name, status) in [
+        (format!("registry.example:5000/{longest}"), 200),
+        (longest.clone(), 200),
+        (format!("registry.example:5000/{longest}a"), 400),
+        (format!("other.example/{longest}"), 400),
+    ] {
+        let path = format!("/v2/{name}/manifests/v1");
+        assert_eq!(mirror.get(&path).await.status, status, "{name}");
+    }
+    assert_eq!(server.seen()[0].path, format!("/v2/{longest}/manifests/v1"));
+    let escaped = Digest::sha256(&manifest_of(&[b"x"])).to_string().replace(':', "%3A");
+    assert_eq!(
+        mirror.get(&format!("/v2/Registry.example:5000/a/manifests/{escaped}")).await.status,
+        200
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_etag_that_looks_like_a_digest_and_is_none_is_remembered_for_its_host() {
+    let file = content(3 << 20);
+    let etag = format!("ETag: \"{}\"", "0".repeat(64));
+    let body = file.clone();
+    let server = Server::start(move |seen| {
+        let size = if seen.path == "/small" { 100 } else { body.len() };
+        Some(for_method(seen, response("200 OK", &[&etag], &body[..size])))
+    });
+    let mirror = mirror(&[], |settings| {
+        settings.proxy_hosts = vec![url(&server).parse().unwrap()];
+        settings.tag_ttl = Duration::from_secs(600);
+    });
+    let mirror = mirror.await;
+    let get = async |path: &str| mirror.get(&format!("/proxy/{}{path}", server.address)).await;
+    // Its digest is known before its only block is sent.
+    let first = get("/small").await;
+    assert_eq!((first.status, first.body.as_slice()), (200, &file[..100]));
+    for source in ["origin", "store"] {
+        let answer = get("/large").await;
+        assert_eq!((answer.status, answer.header("watchfire-source")), (200, source));
+        assert!(answer.is_complete && answer.body == *file);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_page_of_another_site_gets_no_image() {
+    let layer = content(100);
+    let server = with_layer(layer.clone(), |_, layer| response("200 OK", &[], layer));
+    let upstreams = [url(&server)];
+    let mirror = mirror(&upstreams, |settings| settings.names = vec!["mirror.example".into()]);
+    let mirror = mirror.await;
+    for path in ["/v2/a/manifests/v1".to_owned(), format!("/v2/a/blobs/{}", Digest::sha256(&layer))]
+    {
+        for lines in [
+            &["Host: attacker.example:5503"][..],
+            &["Origin: http://attacker.example"],
+            &["Sec-Fetch-Site: cross-site"],
+        ] {
+            let answer = mirror.request("GET", &path, lines).await;
+            assert_eq!((answer.status, server.seen().len()), (403, 0), "{path} {lines:?}");
+        }
+    }
+    for lines in [
+        &["Host: mirror.example:5000"][..],
+        &["Origin: http://localhost"],
+        &["User-Agent: containerd/2.4.2"],
+    ] {
+        let answer = mirror.request("GET", "/v2/a/manifests/v1", lines).await;
+        assert_eq!(answer.status, 200, "{lines:?}");
+        assert_eq!(answer.header("content-security-policy"), "sandbox", "it may be HTML");
+    }
+}

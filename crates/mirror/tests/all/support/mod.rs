@@ -205,9 +205,13 @@ impl Answer {
 
 impl TestMirror {
     pub async fn request(&self, method: &str, path: &str, lines: &[&str]) -> Answer {
+        let host = if lines.iter().any(|line| line.starts_with("Host:")) {
+            ""
+        } else {
+            "Host: localhost\r\n"
+        };
         let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nHost: mirror\r\nConnection: close\r\n{lines}\r\n");
+        let head = format!("{method} {path} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n");
         let (address, is_head) = (self.running.address(), method == "HEAD");
         let exchange = move || {
             let mut stream = TcpStream::connect(address).expect("the mirror listens");
