@@ -71,6 +71,8 @@ pub struct ImageBlob {
     pub digest: Digest,
     /// The size, if the manifest names it.
     pub bytes: Option<u64>,
+    /// Whether the registry may lack it. Then engines get it from an address that the manifest names.
+    pub may_be_elsewhere: bool,
 }
 
 /// The manifests of an image are loaded, and these are its blobs.
@@ -134,6 +136,7 @@ impl MirrorClient {
         let mut references = vec![image.reference.clone()];
         let mut seen = HashSet::new();
         let mut blobs = HashSet::new();
+        let mut others = Vec::new();
         // An index may name an index.
         while let Some(reference) = references.pop() {
             if !seen.insert(reference.clone()) {
@@ -160,11 +163,24 @@ impl MirrorClient {
                         repository: repository.clone(),
                         digest: blob.digest,
                         bytes: blob.bytes,
+                        may_be_elsewhere: blob.may_be_elsewhere,
                     }));
                 }
+                Named::OtherPlatforms(names) => others.push(names),
             }
         }
-        Ok(plan)
+        match platforms {
+            Platforms::One(wanted) if plan.blobs.is_empty() && !others.is_empty() => {
+                let mut names = others.concat();
+                names.dedup();
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                let cause = format!(
+                    "it has no image for {wanted}; choose another --platform, of these: {names}"
+                );
+                Err(ClientError::invalid(&image.to_string(), cause))
+            }
+            _ => Ok(plan),
+        }
     }
 
     async fn manifest(
@@ -352,6 +368,11 @@ impl ClientError {
             }
             ClientError::InvalidAnswer { .. } => false,
         }
+    }
+
+    /// Whether the mirror says that the registry does not have the blob.
+    pub fn is_unknown_blob(&self) -> bool {
+        matches!(self, ClientError::Refused { code, .. } if code == "BLOB_UNKNOWN")
     }
 
     fn pause(&self) -> Duration {

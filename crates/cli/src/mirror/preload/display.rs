@@ -94,6 +94,7 @@ mod tests {
             repository: "app".parse().unwrap(),
             digest: digest.parse().unwrap(),
             bytes: None,
+            may_be_elsewhere: false,
         };
         let line = |source| blob_line(&blob, source, 3 << 19, Duration::from_millis(1250));
         let start = "sha256:0123456789ab     1.5 MiB  ";

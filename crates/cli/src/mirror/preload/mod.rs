@@ -174,6 +174,13 @@ async fn load_blobs(
                         summary.add(*source, bytes);
                         display.print_blob(&progress.blob, *source, bytes, progress.started.elapsed());
                     }
+                    // Engines get it from the address that the manifest names.
+                    Err(error) if progress.blob.may_be_elsewhere && error.is_unknown_blob() => {
+                        display.print(&format!(
+                            "{}  not in the registry, which need not have it: engines fetch it from elsewhere",
+                            progress.blob.digest
+                        ));
+                    }
                     Err(error) => {
                         summary.failed += 1;
                         for image in images {
