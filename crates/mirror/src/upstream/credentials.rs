@@ -63,8 +63,9 @@ pub struct CredentialFiles {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct DockerConfig {
-    auths: BTreeMap<String, AuthEntry>,
-    cred_helpers: BTreeMap<String, String>,
+    // Programs in Go write null for an empty map.
+    auths: Option<BTreeMap<String, Option<AuthEntry>>>,
+    cred_helpers: Option<BTreeMap<String, String>>,
     creds_store: Option<String>,
 }
 
@@ -127,10 +128,12 @@ impl DockerConfig {
         repository: &str,
     ) -> Result<Option<Credential>, CredentialsError> {
         let keys = keys(registry, repository);
-        if let Some(helper) = keys.iter().find_map(|key| self.cred_helpers.get(key)) {
+        let helpers = self.cred_helpers.as_ref();
+        if let Some(helper) = helpers.and_then(|all| keys.iter().find_map(|key| all.get(key))) {
             return ask_helper(helper, registry).await;
         }
-        let entry = keys.iter().find_map(|key| self.auths.get(key));
+        let auths = self.auths.as_ref();
+        let entry = auths.and_then(|all| keys.iter().find_map(|key| all.get(key)?.as_ref()));
         if let Some(credential) = entry.map(|entry| entry.credential()) {
             match credential {
                 Some(Ok(credential)) => return Ok(Some(credential)),
@@ -248,7 +251,8 @@ mod tests {
             r#"{{"auths": {{"a.example": {{"auth": "{auth}"}},
                 "a.example/team": {{"username": "team", "password": "p"}},
                 "https://index.docker.io/v1/": {{"identitytoken": "t"}},
-                "bad.example": {{"auth": "?"}}, "empty.example": {{}}}}}}"#
+                "bad.example": {{"auth": "?"}}, "empty.example": {{}}, "null.example": null}},
+                "credHelpers": null}}"#
         );
         std::fs::write(&path, text).unwrap();
         let files = CredentialFiles { files: vec![path] };
@@ -259,6 +263,7 @@ mod tests {
         assert_eq!(hub, Some(Credential::IdentityToken("t".into())));
         assert_eq!(find("empty.example", "x").await.unwrap(), None);
         assert_eq!(find("unknown.example", "x").await.unwrap(), None);
+        assert_eq!(find("null.example", "x").await.unwrap(), None);
         let error = find("bad.example", "x").await.unwrap_err();
         assert!(error.to_string().contains("bad.example"), "{error}");
         assert_eq!(format!("{:?}", basic("ann", "secret")), "Some(Credential)");
@@ -270,6 +275,8 @@ mod tests {
         let path = folder.path().join("config.json");
         let files = CredentialFiles { files: vec![path.clone()] };
         assert!(matches!(files.check().await, Err(CredentialsError::Read { .. })));
+        std::fs::write(&path, r#"{"auths": null}"#).unwrap();
+        files.check().await.unwrap();
         std::fs::write(&path, "[").unwrap();
         assert!(matches!(files.check().await, Err(CredentialsError::Format { .. })));
         std::fs::write(&path, vec![b' '; FILE_BYTES_MAX as usize + 1]).unwrap();

@@ -72,7 +72,7 @@ impl FromStr for Registry {
             host if is_authority(host) => (host.to_owned(), format!("https://{host}")),
             _ => return Err(invalid()),
         };
-        let name = name.map_or(authority, ToOwned::to_owned);
+        let name = name.map_or(authority, ToOwned::to_owned).to_ascii_lowercase();
         match is_authority(&name) && reqwest::Url::parse(&base_url).is_ok() {
             true => Ok(Registry { name, base_url }),
             false => Err(invalid()),
@@ -103,7 +103,8 @@ mod tests {
         assert_eq!(parsed("ghcr.io"), found("ghcr.io", "https://ghcr.io"));
         assert_eq!(parsed("a.example:8443"), found("a.example:8443", "https://a.example:8443"));
         assert_eq!(parsed("http://[::1]:5000/"), found("[::1]:5000", "http://[::1]:5000"));
-        assert_eq!(parsed("a.example=http://b:1"), found("a.example", "http://b:1"));
+        assert_eq!(parsed("A.example=http://b:1"), found("a.example", "http://b:1"));
+        assert_eq!(parsed("GHCR.io"), found("ghcr.io", "https://GHCR.io"));
         for text in [
             "",
             "=",
