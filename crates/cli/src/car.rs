@@ -72,7 +72,7 @@ struct Import {
     /// Keep the blocks in this block store, as `hold` does, instead of writing files.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Write at most this many bytes, such as 10GiB.
+    /// Write at most this many bytes, such as 10GiB. In a folder, each entry counts at least 4KiB.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
     /// Print JSON, one object per line.

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Fail after this time without a new block; 0 waits forever.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Write at most this many bytes, such as 10GiB.
+    /// Write at most this many bytes, such as 10GiB. In a folder, each entry counts at least 4KiB.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
     /// Read a live page: print its texts as they come, and save its files in the folder --output.

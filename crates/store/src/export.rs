@@ -14,11 +14,15 @@ use crate::error::IoContext;
 use crate::names;
 use crate::{DIRECTORY_DEPTH_MAX, ReadBlocks, StoreError, chunked_write};
 
+/// The least that an entry of a directory takes on disk.
+pub(crate) const ENTRY_BYTES: u64 = 4096;
+
 /// The limits of an export. A few blocks can describe more than any disk holds, because one block
 /// may be linked a billion times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportLimits {
-    /// Largest total size of all files, in bytes.
+    /// Largest total size of all files, in bytes. Each entry of a directory counts at least
+    /// 4096 bytes, which it takes on disk.
     pub bytes_max: u64,
     /// Largest number of files, directories and symbolic links.
     pub entries_max: usize,
@@ -65,7 +69,9 @@ pub enum ExportError {
     Private(#[from] watchfire_content::encryption::PrivateError),
     #[error("cannot find {name:?} in this private page")]
     NotInPrivatePage { name: String },
-    #[error("cannot export: the files have more than {max} bytes, which is the limit")]
+    #[error(
+        "cannot export: the files have more than {max} bytes, which is the limit; each file and directory in a directory counts at least {ENTRY_BYTES} bytes; allow more with --bytes-max"
+    )]
     TooManyBytes { max: u64 },
     #[error("cannot export: there are more than {max} files and directories, which is the limit")]
     TooManyEntries { max: usize },
@@ -101,7 +107,8 @@ pub fn export(
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ExportError> {
     let unfinished = Unfinished::beside(path)?;
-    let mut export = Export { blocks, limits, on_progress, exported: Exported::default() };
+    let exported = Exported::default();
+    let mut export = Export { blocks, limits, on_progress, exported, counted_bytes: 0 };
     export.any(root, &unfinished.path, 0)?;
     unfinished.move_to(path)?;
     Ok(export.exported)
@@ -154,6 +161,8 @@ struct Export<'a> {
     limits: &'a ExportLimits,
     on_progress: &'a mut dyn FnMut(u64),
     exported: Exported,
+    /// The bytes that count for the limit.
+    counted_bytes: u64,
 }
 
 impl Export<'_> {
@@ -162,9 +171,16 @@ impl Export<'_> {
             return Err(ExportError::TooManyEntries { max: self.limits.entries_max });
         }
         self.exported.entries += 1;
+        // A single file counts its own bytes only.
+        let least = if depth > 0 { ENTRY_BYTES } else { 0 };
+        let max = self.limits.bytes_max;
+        if least > max - self.counted_bytes {
+            return Err(ExportError::TooManyBytes { max });
+        }
+        self.counted_bytes += least;
         let root = block(self.blocks, cid)?;
         if cid.codec() == Codec::RAW {
-            return self.file(&root, path);
+            return self.file(&root, path, least);
         }
         if cid.codec() != Codec::DAG_PB {
             return Err(ExportError::NotFileOrDirectory { cid: cid.clone() });
@@ -174,16 +190,18 @@ impl Export<'_> {
         let unixfs = UnixFs::decode(&node.data.unwrap_or_default());
         let unixfs = unixfs.map_err(|error| ExportError::UnixFs { cid: cid.clone(), error })?;
         match unixfs.kind {
-            Kind::File | Kind::Raw => self.file(&root, path),
+            Kind::File | Kind::Raw => self.file(&root, path, least),
             Kind::Directory | Kind::HamtShard => self.directory(root, path, depth),
             Kind::Symlink => write_symlink(&unixfs, path),
             Kind::Metadata => Err(ExportError::NotFileOrDirectory { cid: cid.clone() }),
         }
     }
 
-    fn file(&mut self, root: &Block, path: &Path) -> Result<(), ExportError> {
+    /// Writes a file, of which `counted` bytes have been counted.
+    fn file(&mut self, root: &Block, path: &Path, counted: u64) -> Result<(), ExportError> {
         let max = self.limits.bytes_max;
-        let mut reader = FileReader::new(root.cid().clone(), max - self.exported.bytes);
+        let left = max - self.counted_bytes + counted;
+        let mut reader = FileReader::new(root.cid().clone(), left);
         let mut file = File::create_new(path).doing("create", path)?;
         while let Some(cid) = reader.next() {
             let part = block(self.blocks, cid)?;
@@ -195,6 +213,7 @@ impl Export<'_> {
             (self.on_progress)(self.exported.bytes + reader.read_bytes());
         }
         self.exported.bytes += reader.read_bytes();
+        self.counted_bytes += reader.read_bytes().saturating_sub(counted);
         Ok(())
     }
 

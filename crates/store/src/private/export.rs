@@ -6,6 +6,7 @@ use watchfire_content::encryption::{Decryptor, Entry, Index, Key, Kind, Output, 
 use watchfire_content::{Block, Cid, FileReader};
 
 use crate::error::IoContext;
+use crate::export::ENTRY_BYTES;
 use crate::export::{Unfinished, name_of};
 use crate::names::SavedPaths;
 use crate::{ExportError, ExportLimits, Exported, ReadBlocks, chunked_write};
@@ -223,8 +224,12 @@ impl FileWriter {
             return Err(ExportError::NotInPrivatePage { name: inside.to_owned() });
         }
         let wanted = || index.entries.iter().zip(&paths).filter(|(_, path)| path.is_some());
-        let bytes: u64 = wanted().map(|(entry, _)| entry.bytes).sum();
-        if bytes > limits.bytes_max {
+        // As in `export`: a single file counts its own bytes only.
+        let is_below = |target: &Option<PathBuf>| target.as_deref() != Some(path);
+        let counted = |(entry, target): (&Entry, &Option<PathBuf>)| {
+            if is_below(target) { entry.bytes.max(ENTRY_BYTES) } else { entry.bytes }
+        };
+        if wanted().map(counted).sum::<u64>() > limits.bytes_max {
             return Err(ExportError::TooManyBytes { max: limits.bytes_max });
         }
         if wanted().count() > limits.entries_max {

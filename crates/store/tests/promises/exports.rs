@@ -128,7 +128,18 @@ fn a_few_blocks_that_describe_a_billion_files_are_rejected() {
     let limits = ExportLimits { bytes_max: 100, ..ExportLimits::default() };
     let error = export(&blocks, &cid, &scratch.join("out"), &limits, &mut |_| {}).unwrap_err();
     assert!(matches!(error, ExportError::TooManyBytes { max: 100 }), "{error}");
+    // Each entry takes a block of the disk, however short it is.
+    let write = |root: &Cid, bytes_max| {
+        let limits = ExportLimits { bytes_max, ..ExportLimits::default() };
+        export(&blocks, root, &scratch.join("out"), &limits, &mut |_| {})
+    };
+    let folder = put_node(&blocks, Kind::Directory, &[("a", leaf.cid()), ("b", leaf.cid())]);
+    let error = write(&folder, 2 * 4096 - 1).unwrap_err().to_string();
+    assert!(error.contains("8191 bytes") && error.contains("at least 4096 bytes"), "{error}");
     assert_eq!(fs::read_dir(&*scratch).unwrap().count(), 0);
+    assert_eq!(write(&folder, 2 * 4096).unwrap(), Exported { bytes: 2, entries: 3 });
+    fs::remove_dir_all(scratch.join("out")).unwrap();
+    assert_eq!(write(leaf.cid(), 1).unwrap(), Exported { bytes: 1, entries: 1 });
 }
 
 #[test]
