@@ -81,6 +81,12 @@ pub trait Feature {
         Vec::new()
     }
 
+    /// The patterns of the topics that only the feature's parts send to ([`Part::reserves`]). A rule of
+    /// the settings that matches one is an error.
+    fn topics(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The addresses on which the feature listens for itself.
     fn addresses(&self, _settings: &Settings) -> Vec<SocketAddr> {
         Vec::new()

@@ -47,9 +47,12 @@ impl Given {
         check_listen(&self.settings.server.listen, of_features)
     }
 
-    /// Checks that each section of the settings has a feature that reads it, and that each feature has
-    /// the others that it needs.
+    /// Checks that each section of the settings has a feature that reads it, that each feature has
+    /// the others that it needs, and that no rule of the settings has a topic of a feature.
     pub fn check_features(&self) -> Result<(), StartError> {
+        for feature in &self.features {
+            self.settings.channels.check_beside(feature.topics()).map_err(StartError::Rule)?;
+        }
         let read = self.section_types();
         let mut set = self.settings.of_features.types();
         if let Some(unread) = set.find(|set| !read.iter().any(|read| read.name() == set.name())) {

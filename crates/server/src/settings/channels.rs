@@ -132,8 +132,8 @@ const HISTORY_MESSAGES_MAX: u32 = 100_000;
 const HISTORY_BYTES_MAX: u64 = 8 << 20;
 const HISTORY_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// Topics that the server has itself. A rule cannot match them.
-const BUILT_IN: [&str; 4] = ["page:*", "sprites:*", "site", "phoenix"];
+/// The topic of heartbeats.
+const PROTOCOL: &str = watchfire_channels::event::PHOENIX_TOPIC;
 /// The topics of `channels.open_rooms`.
 const ROOMS: &str = "rooms:*";
 /// Rules are searched one after the other, so they are few.
@@ -179,7 +179,7 @@ pub enum RuleError {
         /// The pattern of the earlier rule.
         earlier: String,
     },
-    /// The pattern matches a topic that the server has itself.
+    /// The pattern matches a topic that the server or one of its features has itself.
     #[error(
         "cannot use the pattern {pattern:?}: it overlaps the server's own topics {built_in:?}; use another prefix"
     )]
@@ -267,8 +267,8 @@ impl ChannelSettings {
                 let earlier = earlier.pattern.clone();
                 return Err(RuleError::Unreachable { pattern, earlier });
             }
-            if let Some(built_in) = BUILT_IN.into_iter().find(|own| overlaps(&pattern, own)) {
-                return Err(RuleError::BuiltIn { pattern, built_in });
+            if pattern == PROTOCOL {
+                return Err(RuleError::BuiltIn { pattern, built_in: PROTOCOL });
             }
             if self.open_rooms && overlaps(&pattern, ROOMS) {
                 return Err(RuleError::OpenRooms { pattern });
@@ -278,6 +278,16 @@ impl ChannelSettings {
             }
             if rule.join == JoinRule::Token && !has_identities {
                 return Err(RuleError::NoKey { pattern });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the rules beside the topics that a feature of the server has itself.
+    pub(crate) fn check_beside(&self, topics: &[&'static str]) -> Result<(), RuleError> {
+        for ChannelRule { pattern, .. } in &self.rules {
+            if let Some(built_in) = topics.iter().find(|own| overlaps(pattern, own)) {
+                return Err(RuleError::BuiltIn { pattern: pattern.clone(), built_in });
             }
         }
         Ok(())
@@ -410,6 +420,11 @@ mod tests {
 
     #[test]
     fn a_rule_cannot_match_a_topic_of_the_server() {
+        const PAGES: [&str; 3] = ["page:*", "sprites:*", "site"];
+        let check_beside_pages = |pattern: &str| {
+            let settings = parse(&format!("[[rules]]\npattern = \"{pattern}\""));
+            settings.check(true).and_then(|()| settings.check_beside(&PAGES))
+        };
         for (pattern, built_in) in [
             ("page:*", "page:*"),
             ("page:x", "page:*"),
@@ -421,9 +436,13 @@ mod tests {
             ("phoenix", "phoenix"),
         ] {
             let expected = RuleError::BuiltIn { pattern: pattern.into(), built_in };
-            assert_eq!(check_of(&[pattern]), Err(expected), "{pattern}");
+            assert_eq!(check_beside_pages(pattern), Err(expected), "{pattern}");
         }
         for pattern in ["page", "pages:*", "sites", "site:*", "phoenix:*", "rooms:*"] {
+            assert_eq!(check_beside_pages(pattern), Ok(()), "{pattern}");
+        }
+        // Without the feature, its topics are those of any application.
+        for pattern in ["page:*", "page:x", "*", "sprites:a*", "site"] {
             assert_eq!(check_of(&[pattern]), Ok(()), "{pattern}");
         }
         let settings = parse("open_rooms = true\n[[rules]]\npattern = \"rooms:lobby\"");
