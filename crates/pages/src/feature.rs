@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use watchfire::Settings;
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Foundation, Gate, MetricSource, MetricWriter, Metrics,
-    OwnClientKey, Part, PartLink, Running, SectionType, Started, TokenKey, Verdict, section_limits,
+    OwnClientKey, Part, PartLink, PartName, Running, SectionType, Started, TokenKey, Verdict,
+    section_limits,
 };
 use watchfire_sockets::RequestHead;
 
@@ -26,7 +27,7 @@ use crate::settings::{P2pSettings, PageSettings, SitesSettings, StunSettings};
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, Announced, StunError, StunMetrics};
-use crate::visitors::VisitorFeature;
+use crate::visitors::{People, VisitorFeature};
 
 /// Why a server with pages cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +72,10 @@ impl Feature for Pages {
             SectionType::of::<P2pSettings>(),
             SectionType::of::<PageSettings>(),
         ]
+    }
+
+    fn topics(&self) -> &'static [&'static str] {
+        &["page:*", "sprites:*", "site"]
     }
 
     /// The domain of sites.
@@ -157,6 +162,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
         has_rooms: settings.channels.open_rooms,
         p2p: gateway_limits(&p2p),
     };
+    let people = Arc::new(People::new(PartLink::new(cluster, PartName::new("people", 1))));
     let mut parts: Vec<Arc<dyn Part>> = vec![
         Arc::new(services),
         Arc::new(PageFeature {
@@ -166,6 +172,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             limits: settings.limits.clone(),
             stun: stun_address,
             own_client_key: foundation.own_client_key.clone(),
+            people: people.clone(),
         }),
         Arc::new(SpriteFeature::new(
             settings,
@@ -183,6 +190,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     parts.push(Arc::new(VisitorFeature {
         metrics: (*metrics).clone(),
         cluster: (*cluster).clone(),
+        people,
         sender,
         state: Mutex::default(),
         has_status_page: page_settings.status_page,

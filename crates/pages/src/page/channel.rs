@@ -16,6 +16,7 @@ use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
 use crate::stun::Announced;
+use crate::visitors::People;
 
 /// Each relayed segment begins with a peer id of this many bytes.
 const PEER_BYTES: usize = 8;
@@ -27,6 +28,7 @@ const FIRST_HOLDER: PeerId = PeerId(0);
 /// A client on a page.
 pub(super) struct Member {
     peer: PeerId,
+    kind: PeerKind,
     /// The first peer in the reply to its join that had the whole page.
     first_holder: Option<PeerId>,
 }
@@ -40,6 +42,7 @@ pub(super) struct PageChannel {
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
+    pub people: Arc<People>,
     pub trace_reports: TraceReports,
 }
 
@@ -114,7 +117,10 @@ impl Channel for PageChannel {
             response["stun"] = stun.to_json();
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
-        let member = Member { peer, first_holder: first_holder.map(|known| known.peer) };
+        if kind == PeerKind::Node {
+            self.people.program_joined();
+        }
+        let member = Member { peer, kind, first_holder: first_holder.map(|known| known.peer) };
         Ok(Joined::with(member).response(response))
     }
 
@@ -151,14 +157,17 @@ impl Channel for PageChannel {
         })
     }
 
-    fn leave(&self, Member { peer, .. }: Member, socket: &mut Socket<'_>) {
+    fn leave(&self, Member { peer, kind, .. }: Member, socket: &mut Socket<'_>) {
+        if kind == PeerKind::Node {
+            self.people.program_left();
+        }
         self.pages.leave(socket.now(), page_cid(socket.topic()), peer, socket.counted_address());
     }
 }
 
 impl PageChannel {
     fn relay(&self, from: &Member, page: &str, socket: &mut Socket<'_>, data: &[u8]) -> Outcome {
-        let Member { peer: from, first_holder } = *from;
+        let Member { peer: from, first_holder, .. } = *from;
         let max = self.relay_frame_bytes_max;
         if data.len() > max as usize {
             self.metrics.refused("relay_frame_too_large");

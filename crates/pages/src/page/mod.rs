@@ -31,6 +31,7 @@ use watchfire::feature::{
 use watchfire_types::Instant;
 
 use crate::stun::Announced;
+use crate::visitors::People;
 
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,
@@ -41,6 +42,7 @@ pub(crate) struct PageFeature {
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
+    pub people: Arc<People>,
 }
 
 impl Part for PageFeature {
@@ -52,6 +54,7 @@ impl Part for PageFeature {
             signal_bytes_max: self.limits.signal_bytes_max,
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
+            people: self.people.clone(),
             trace_reports: TraceReports::default(),
         };
         registry.add_relay("page:*", channel).expect("the pattern is valid");

@@ -1,5 +1,6 @@
-//! Visitors: the topic `site`, with the number of clients of the whole server; and the status page.
+//! Visitors: the topic `site`, with the number of people at the whole server; and the status page.
 
+mod people;
 mod status;
 
 use std::sync::Arc;
@@ -7,8 +8,9 @@ use std::time::{Duration, Instant as SystemInstant};
 
 use axum::Router;
 use parking_lot::Mutex;
+pub(crate) use people::People;
 use serde_json::json;
-use watchfire::feature::{ClientSender, Cluster, Metrics, Part, Registry};
+use watchfire::feature::{ClientSender, Cluster, ClusterPart, Metrics, Part, Registry};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_types::Instant;
 
@@ -23,6 +25,7 @@ const BROADCAST_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct VisitorFeature {
     pub metrics: Arc<Metrics>,
     pub cluster: Arc<Cluster>,
+    pub people: Arc<People>,
     pub sender: Arc<dyn ClientSender>,
     pub state: Mutex<VisitorState>,
     /// Whether `/status` is served.
@@ -48,7 +51,7 @@ struct Sent {
 
 impl VisitorFeature {
     fn visitors(&self) -> u64 {
-        self.metrics.clients() + self.cluster.clients_elsewhere()
+        self.people.count(self.metrics.clients())
     }
 }
 
@@ -61,6 +64,10 @@ impl Part for VisitorFeature {
         registry.add(TOPIC, VisitorChannel(self)).expect("the pattern is valid");
     }
 
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self.people.clone()]
+    }
+
     fn reserves(&self, topic: &str) -> bool {
         topic == TOPIC
     }
@@ -68,6 +75,7 @@ impl Part for VisitorFeature {
     /// Broadcasts the number at most once per second, when it changed or a client joined. The new
     /// client may have received a number that changed back since.
     fn handle_tick(&self, now: Instant) {
+        self.people.report(self.metrics.clients());
         let visitors = self.visitors();
         let mut state = self.state.lock();
         let joins = state.joins;

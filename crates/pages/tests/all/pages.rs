@@ -202,6 +202,22 @@ fn the_number_of_visitors_is_sent_to_clients_that_joined_the_topic() {
     }
 }
 
+#[test]
+fn a_terminal_that_shares_a_page_is_no_visitor() {
+    let server = server();
+    let mut terminal = Client::connect(&server);
+    let reply = terminal.join(PAGE, json!({ "have": "all", "kind": "node" }));
+    assert_eq!(reply["status"], "ok", "{reply}");
+    let mut tab = Client::connect(&server);
+    assert_eq!(tab.join("site", json!({}))["response"], json!({ "visitors": 1 }));
+    // A reader without the app, as in an element of another site.
+    let mut reader = Client::connect(&server);
+    join(&mut reader, "none");
+    while tab.receive_event("visitors") != json!({ "visitors": 2 }) {}
+    terminal.push(PAGE, "phx_leave", json!({}));
+    while tab.receive_event("visitors") != json!({ "visitors": 3 }) {}
+}
+
 fn signal(client: &mut Client, to: [u8; 8], text: &[u8]) -> Value {
     let data = [&to[..], text].concat();
     let reference = client.send_bytes(PAGE, "signal", &data);
