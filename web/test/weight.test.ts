@@ -98,7 +98,7 @@ describe('the weight of @watchfire/client/connection', () => {
 })
 
 describe('the weight of @watchfire/element', () => {
-  it('is at most 62 kB with @watchfire/pages, 10 kB more for the first live page, and 3 kB for the first terminal', async () => {
+  it('is at most 62 kB with @watchfire/pages, 4 kB more that show a page, 10 kB for the first live page, and 3 kB for the first terminal', async () => {
     const scripts = await scriptsOf("import '@watchfire/element'")
     const isLive = ({ modules }: Script) => modules.some((id) => /\/(?:live|live-view\.ts|live-view)(?:\/|$)/.test(id))
     const live = scripts.filter((script) => !script.isEntry && isLive(script))
@@ -107,7 +107,10 @@ describe('the weight of @watchfire/element', () => {
     const dialling = scripts.filter(({ modules }) => modules.some((id) => id.endsWith('/dialling-connections.ts')))
     expect(dialling.map(({ modules }) => modules.some((id) => id.endsWith('/direct-path.ts')))).toEqual([false])
     expect(weightOf(dialling)).toBeLessThanOrEqual(3_000)
-    const first = scripts.filter((script) => !live.includes(script) && !dialling.includes(script))
+    const view = scripts.filter(({ modules }) => modules.some((id) => /\/element\/(?:src|dist)\/render\.[jt]s$/.test(id)))
+    expect(view.map(({ isEntry }) => isEntry)).toEqual([false])
+    expect(weightOf(view)).toBeLessThanOrEqual(4_000)
+    const first = scripts.filter((script) => ![...live, ...dialling, ...view].includes(script))
     expect(weightOf(first)).toBeLessThanOrEqual(62_000)
   })
 })

@@ -1,5 +1,5 @@
 import { useAsync } from '../ui/use-async.ts'
-import type { Declaring } from './encoding.ts'
+import type { Declaring } from '@watchfire/pages/files'
 import { blocksOf, textOf } from './text.ts'
 
 interface TextViewProps {

@@ -1,5 +1,5 @@
 import { sizeText } from '../messages/index.ts'
-import { decoded, encodingOf, textIn, type Declaring } from './encoding.ts'
+import { textIn, type Declaring } from '@watchfire/pages/files'
 import { files } from '../messages/files.ts'
 
 /** Longer text is shown only in part. */
@@ -19,12 +19,8 @@ export interface ShownText {
 
 /** The text of a file, or the first part of a long one. */
 export async function textOf(blob: Blob, declaring: Declaring | null = null): Promise<ShownText> {
-  if (blob.size <= TEXT_SHOWN_BYTES_MAX) return { text: await textIn(blob, declaring), cut: null }
-  const bytes = new Uint8Array(await blob.slice(0, TEXT_SHOWN_BYTES_MAX).arrayBuffer())
-  return {
-    text: decoded(bytes, encodingOf(bytes, declaring)),
-    cut: cutSentence(blob.size),
-  }
+  const text = await textIn(blob, declaring, TEXT_SHOWN_BYTES_MAX)
+  return { text, cut: blob.size <= TEXT_SHOWN_BYTES_MAX ? null : cutSentence(blob.size) }
 }
 
 /** Says that only the first part of a long text is shown. */

@@ -1,4 +1,4 @@
-import { kindOfName } from '../files/kind.ts'
+import { kindOfName } from '@watchfire/pages/files'
 
 const SHEET = 'M6 2.5h8l5 5v14H6z'
 const TEXT = `${SHEET}M9 11h7M9 14.5h7M9 18h4`

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { kindOfName, pictureType, SNIFFED_BYTES } from '../files/kind.ts'
+import { kindOfName, pictureType, SNIFFED_BYTES } from '@watchfire/pages/files'
 import { Turns, wholeOf } from '../files/reading.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 import { FileIcon } from './FileIcon.tsx'

@@ -1,4 +1,4 @@
-import { textIn } from '../files/encoding.ts'
+import { textIn } from '@watchfire/pages/files'
 import { indexOf } from '../files/directory.ts'
 import type { DirectoryFile, PageContent, PageFile } from '../ui/site.ts'
 import { EMPTY_DRAFT, type Draft, type Writing } from './draft.ts'

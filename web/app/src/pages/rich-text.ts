@@ -1,4 +1,4 @@
-import { parseBody } from '../files/markup.ts'
+import { parseBody } from '@watchfire/pages/files'
 
 /** Formatting that Markdown has too; a paste without any of it is plain text. */
 const FORMATS = 'a[href], strong, b, em, i, h1, h2, h3, h4, h5, h6, li, table, blockquote, pre, code, span[style*="font-weight"]'

@@ -1,6 +1,5 @@
 import { useMemo } from 'preact/hooks'
-import { decoded, declaringOf, encodingOf } from '../files/encoding.ts'
-import type { Kind } from '../files/kind.ts'
+import { declaringOf, decoded, encodingOf, type Kind } from '@watchfire/pages/files'
 import type { ShownFile } from '../files/reading.ts'
 import { cutSentence, TEXT_SHOWN_BYTES_MAX } from '../files/text.ts'
 import { TextBlocks } from '../files/TextView.tsx'

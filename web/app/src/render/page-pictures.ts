@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
-import { pictureType, SNIFFED_BYTES } from '../files/kind.ts'
+import { pictureType, SNIFFED_BYTES } from '@watchfire/pages/files'
 import { Turns, wholeOf } from '../files/reading.ts'
 
 /** Pictures of a text that are loaded at the same time, in the order of the text. */

@@ -1,4 +1,4 @@
-import { kindOfName } from '../files/kind.ts'
+import { kindOfName } from '@watchfire/pages/files'
 
 /** Begins to load the code that lays out a file of this name, while its bytes are on their way. */
 export function prepareLayout(name: string | null): void {

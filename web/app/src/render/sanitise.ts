@@ -1,4 +1,4 @@
-import { parseBody } from '../files/markup.ts'
+import { parseBody } from '@watchfire/pages/files'
 import { files } from '../messages/files.ts'
 
 /**

@@ -1,14 +1,12 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useAsync } from '../ui/use-async.ts'
-import { encodingOf } from '../files/encoding.ts'
+import { encodingOf, HTML_BYTES_MAX } from '@watchfire/pages/files'
 import { TextView } from '../files/TextView.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
 import { files as text } from '../messages/files.ts'
 import { mayHaveScripts, scriptedDocument, staticDocument } from './document.ts'
 import { blocksConnections } from './blocks-connections.ts'
 
-/** Longer HTML is shown as text. */
-const HTML_BYTES_MAX = 16 * 1024 * 1024
 const FRAME_READY_MS = 10_000
 
 interface HtmlViewProps {

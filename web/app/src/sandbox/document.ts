@@ -1,16 +1,16 @@
 import { findReferencedFile } from '../files/directory.ts'
-import { encodingOf, type Declaring, type Encoding } from '../files/encoding.ts'
-import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
-import { parseMarkup } from '../files/markup.ts'
+import {
+  encodingOf,
+  kindOf,
+  markupOf,
+  parseMarkup,
+  SNIFFED_BYTES,
+  stillDocument,
+  type Declaring,
+  type Encoding,
+} from '@watchfire/pages/files'
 import { measured } from '../files/reading.ts'
 import type { DirectoryFile } from '../ui/site.ts'
-
-/** The policy of HTML without scripts: it may have styles and inlined media, and no connections. */
-const STILL_POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; " + "base-uri 'none'; form-action 'none'"
-
-/** The name of a window that does not exist. */
-const NO_WINDOW = 'watchfire-no-window'
 
 /** Total bytes of the page's files that are inlined into its HTML; further files are left out. */
 export const INLINED_BYTES_MAX = 32 * 1024 * 1024
@@ -28,10 +28,7 @@ export function mayHaveScripts(html: string): boolean {
   return /<script|\son[a-z]+\s*=|javascript:/i.test(html)
 }
 
-/**
- * HTML for a frame without scripts: the policy comes first, and links lead nowhere. Firefox looks up the names in links, also in a frame
- * whose outer document forbids it; after the first declaration, a later one of the page does not allow it again.
- */
+/** HTML for a frame without scripts, with the files that it names. */
 export async function staticDocument(
   html: string,
   from: string,
@@ -40,22 +37,7 @@ export async function staticDocument(
 ): Promise<PreparedHtml> {
   const page = parseMarkup(html)
   const leftOut = await inlineFiles(page.root, from, files, { scripts: false, encoding })
-  for (const link of page.root.querySelectorAll('a[href], area[href]')) {
-    const address = link.getAttribute('href') ?? ''
-    if (address.startsWith('#')) {
-      // A srcdoc document resolves URLs against its parent's, and would navigate there.
-      link.setAttribute('href', `about:srcdoc${address}`)
-      continue
-    }
-    // A frame that may not open windows ignores the click; without a target it would navigate itself. WebKit opens a connection at a
-    // click if the target is `_blank`.
-    link.setAttribute('target', NO_WINDOW)
-    link.setAttribute('title', address)
-  }
-  // The policy blocks the load of a link element, but some would still look up a name or open a connection.
-  for (const link of page.root.querySelectorAll('link')) link.remove()
-  page.root.prepend(declaration('Content-Security-Policy', STILL_POLICY), declaration('x-dns-prefetch-control', 'off'))
-  return { html: written(page), leftOut }
+  return { html: stillDocument(page), leftOut }
 }
 
 /** HTML for the sandboxed frame, whose policies come from the server. */
@@ -68,18 +50,7 @@ export async function scriptedDocument(
   if (files.length <= 1) return { html, leftOut: 0 }
   const page = parseMarkup(html)
   const leftOut = await inlineFiles(page.root, from, files, { scripts: true, encoding })
-  return { html: written(page), leftOut }
-}
-
-function declaration(name: string, content: string): HTMLMetaElement {
-  const meta = document.createElement('meta')
-  meta.setAttribute('http-equiv', name)
-  meta.setAttribute('content', content)
-  return meta
-}
-
-function written({ root, hasDoctype }: ReturnType<typeof parseMarkup>): string {
-  return `${hasDoctype ? '<!doctype html>' : ''}${root.outerHTML}`
+  return { html: markupOf(page), leftOut }
 }
 
 /** Replaces references by the page's own files, because a sandboxed frame cannot fetch. */

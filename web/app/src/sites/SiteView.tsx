@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAsync } from '../ui/use-async.ts'
-import { textIn } from '../files/encoding.ts'
+import { textIn } from '@watchfire/pages/files'
 import { FileHead } from '../files/FileHead.tsx'
 import { SaveLink } from '../save/SaveLink.tsx'
 import { mayHaveScripts, sandboxSentence } from '../sandbox/index.ts'

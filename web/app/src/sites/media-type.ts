@@ -1,5 +1,4 @@
-import { encodingOf } from '../files/encoding.ts'
-import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
+import { encodingOf, kindOf, SNIFFED_BYTES } from '@watchfire/pages/files'
 
 /** Types that a browser requires for the resources of a page, besides those that the app itself shows. */
 const TYPES: Record<string, string> = {

@@ -1,6 +1,6 @@
 import type { Listing, LiveEntry, LiveFeed } from '@watchfire/pages'
 import { text } from './messages/element.ts'
-import { render, renderText, type Readable, type Rendered } from './render.ts'
+import { render, renderText, serverLink, type Readable, type Rendered } from './render.ts'
 
 /** The newest entries are shown. The link to the server's own view shows all. */
 const SHOWN_ENTRIES_MAX = 50
@@ -38,9 +38,7 @@ export class LiveView implements Rendered {
     this.#notice.role = 'alert'
     this.#notice.hidden = true
     this.#list.reversed = true
-    const link = this.#more.appendChild(document.createElement('a'))
-    link.href = address
-    link.textContent = text('open', { host: new URL(address).host })
+    this.#more.append(serverLink(address))
     this.#more.hidden = true
     this.node.append(heading, this.#notice, this.#list, this.#more)
     this.update()
@@ -107,7 +105,7 @@ export class LiveView implements Rendered {
   }
 
   async #renderFile({ path, form, name }: LiveEntry): Promise<Rendered> {
-    if (form === 'text') return renderText(await this.#page.file(path))
+    if (form === 'text') return renderText(await this.#page.file(path), this.#address)
     const file = { path: name, size: null, complete: true }
     return render(
       { listing: () => ({ files: [file], links: 0, hasNames: true, isFinal: true }), file: () => this.#page.file(path) },

@@ -1,16 +1,16 @@
 import type { Listing } from '@watchfire/pages'
+import { declaringOf, HTML_BYTES_MAX, kindOf, showStill, SNIFFED_BYTES, textIn } from '@watchfire/pages/files'
 import { sizeText } from '@watchfire/pages/messages'
-import { kindOf, SNIFFED_BYTES } from './kind.ts'
 import { text } from './messages/element.ts'
 
-/** The most bytes of text, and of HTML, that are shown. Of longer texts the beginning is shown. */
+/** The most bytes of a text that are shown. The link to the server's own view shows more. */
 const SHOWN_BYTES_MAX = 1 << 20
 /** The most files that are listed. The link to the server's own view shows all. */
 const LISTED_FILES_MAX = 500
 
-/** HTML is shown without scripts, connections and forms. */
-const POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; base-uri 'none'; form-action 'none'"
+/** The type keeps a browser from showing a file on this site's origin. */
+const SAVED_TYPE = 'application/octet-stream'
+const SVG_TYPE = 'image/svg+xml'
 
 /** A page as `render` needs it. */
 export interface Readable {
@@ -28,7 +28,7 @@ export interface Rendered {
 export async function render(page: Readable, address: string): Promise<Rendered> {
   const files = page.listing()?.files ?? []
   const [only] = files
-  if (files.length === 1 && only !== undefined) return renderFile(await page.file(only.path), only.path)
+  if (files.length === 1 && only !== undefined) return renderFile(await page.file(only.path), only.path, address)
   const list = document.createElement('ul')
   const urls: string[] = []
   for (const { path, size } of files.slice(0, LISTED_FILES_MAX)) {
@@ -44,9 +44,7 @@ export async function render(page: Readable, address: string): Promise<Rendered>
       )
     })
   }
-  const link = list.appendChild(document.createElement('li')).appendChild(document.createElement('a'))
-  link.href = address
-  link.textContent = text('open', { host: new URL(address).host })
+  list.appendChild(document.createElement('li')).append(serverLink(address))
   const dispose = () => {
     for (const url of urls) URL.revokeObjectURL(url)
   }
@@ -54,71 +52,90 @@ export async function render(page: Readable, address: string): Promise<Rendered>
 }
 
 /** Shows a text, whatever it begins with. */
-export async function renderText(blob: Blob): Promise<Rendered> {
-  return { node: textOf(await blob.slice(0, SHOWN_BYTES_MAX).text()), dispose: () => undefined }
-}
-
-async function renderFile(blob: Blob, path: string): Promise<Rendered> {
-  const start = new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer())
-  const { kind, type } = kindOf(start)
-  if (kind === 'text' || kind === 'html') {
-    const written = await blob.slice(0, SHOWN_BYTES_MAX).text()
-    return { node: kind === 'html' && blob.size <= SHOWN_BYTES_MAX ? frameOf(written) : textOf(written), dispose: () => undefined }
-  }
-  const url = URL.createObjectURL(blob.slice(0, blob.size, type))
-  return { node: mediaOf(kind, url, path, blob.size), dispose: () => URL.revokeObjectURL(url) }
-}
-
-function mediaOf(kind: 'picture' | 'video' | 'sound' | 'other', url: string, path: string, bytes: number): HTMLElement {
-  if (kind === 'picture') {
-    const picture = document.createElement('img')
-    picture.src = url
-    picture.alt = path
-    return picture
-  }
-  if (kind === 'other') {
-    const link = document.createElement('a')
-    link.href = url
-    link.download = nameOf(path)
-    link.textContent = text('save', { name: nameOf(path), size: sizeText(bytes) })
-    return link
-  }
-  const player = document.createElement(kind === 'video' ? 'video' : 'audio')
-  player.controls = true
-  player.src = url
-  return player
-}
-
-function textOf(written: string): HTMLElement {
+export async function renderText(blob: Blob, address: string, path = ''): Promise<Rendered> {
   const block = document.createElement('pre')
-  block.textContent = written
-  return block
+  block.dir = 'auto'
+  block.textContent = await textIn(blob, declaringOf(path), SHOWN_BYTES_MAX)
+  if (blob.size > SHOWN_BYTES_MAX) block.append('…\n', serverLink(address))
+  return lasting(block)
 }
 
-function frameOf(html: string): HTMLElement {
-  const parsed = new DOMParser().parseFromString(html, 'text/html')
-  // An element whose name is `documentElement` or `head` hides that member of its document in Firefox and WebKit.
-  const root = Reflect.get(Document.prototype, 'documentElement', parsed) as HTMLElement
-  // A link element may look up a name before the policy blocks it, and another refresh would navigate.
-  for (const each of root.querySelectorAll('link, base, meta[http-equiv]')) each.remove()
-  for (const link of root.querySelectorAll('a[href], area[href]')) link.setAttribute('target', '_blank')
-  const policy = document.createElement('meta')
-  policy.setAttribute('http-equiv', 'Content-Security-Policy')
-  policy.setAttribute('content', POLICY)
-  root.prepend(policy)
+async function renderFile(blob: Blob, path: string, address: string): Promise<Rendered> {
+  const kind = kindOf(path, new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer()))
+  switch (kind.kind) {
+    case 'text':
+    case 'markdown':
+    case 'code':
+      return renderText(blob, address, path)
+    case 'html':
+      return blob.size <= HTML_BYTES_MAX ? renderHtml(blob, address, path) : renderText(blob, address, path)
+    case 'picture':
+      return renderPicture(blob, kind.mime, path)
+    case 'audio':
+    case 'video': {
+      const player = document.createElement(kind.kind)
+      player.controls = true
+      return atAddress(blob, kind.mime, (url) => Object.assign(player, { src: url }))
+    }
+    case 'pdf':
+    case 'other':
+      return atAddress(blob, SAVED_TYPE, (url) => saveLink(url, path, blob.size))
+  }
+}
+
+async function renderHtml(blob: Blob, address: string, path: string): Promise<Rendered> {
   const frame = document.createElement('iframe')
-  frame.setAttribute('sandbox', '')
-  frame.srcdoc = `<!doctype html>${root.outerHTML}`
-  return frame
+  frame.title = text('frame')
+  try {
+    showStill(frame, await textIn(blob, 'html'))
+  } catch {
+    return renderText(blob, address, path)
+  }
+  return lasting(frame)
+}
+
+async function renderPicture(blob: Blob, type: string, path: string): Promise<Rendered> {
+  const show = (url: string) => Object.assign(document.createElement('img'), { src: url, alt: path })
+  // A browser can open a picture in a tab. There, the scripts of a blob of SVG would run on this site's origin.
+  return type === SVG_TYPE ? lasting(show(await dataUrl(blob, type))) : atAddress(blob, type, show)
+}
+
+const lasting = (node: HTMLElement): Rendered => ({ node, dispose: () => undefined })
+
+function atAddress(blob: Blob, type: string, show: (url: string) => HTMLElement): Rendered {
+  const url = URL.createObjectURL(blob.slice(0, blob.size, type))
+  return { node: show(url), dispose: () => URL.revokeObjectURL(url) }
+}
+
+function dataUrl(blob: Blob, type: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.onload = () => resolve(String(reader.result))
+    reader.onerror = () => reject(reader.error)
+    reader.readAsDataURL(blob.slice(0, blob.size, type))
+  })
+}
+
+function saveLink(url: string, path: string, bytes: number): HTMLAnchorElement {
+  const link = document.createElement('a')
+  link.href = url
+  link.download = nameOf(path)
+  link.textContent = text('save', { name: link.download, size: sizeText(bytes) })
+  return link
+}
+
+/** The page on its server. */
+export function serverLink(address: string): HTMLAnchorElement {
+  const link = document.createElement('a')
+  link.href = address
+  link.textContent = text('open', { host: new URL(address).host })
+  return link
 }
 
 function save(blob: Blob, path: string, urls: string[]): void {
-  const link = document.createElement('a')
-  // The type keeps a browser from showing the file on this site's origin.
-  link.href = URL.createObjectURL(blob.slice(0, blob.size, 'application/octet-stream'))
-  urls.push(link.href)
-  link.download = nameOf(path)
-  link.click()
+  const url = URL.createObjectURL(blob.slice(0, blob.size, SAVED_TYPE))
+  urls.push(url)
+  saveLink(url, path, blob.size).click()
 }
 
 const nameOf = (path: string): string => path.split('/').pop() || text('nameless')

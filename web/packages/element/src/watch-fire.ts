@@ -1,7 +1,7 @@
 import { ReadablePage, type PageState } from '@watchfire/pages'
 import { cidOfLink, type Cid } from '@watchfire/pages/content'
 import type { LiveView } from './live-view.ts'
-import { render, type Rendered } from './render.ts'
+import type { Rendered } from './render.ts'
 import { addressOf, useServer, type Server } from './server.ts'
 import { text } from './messages/element.ts'
 
@@ -139,6 +139,8 @@ class ShownPage {
     const follow = () => this.#follow(this.#page, address)
     this.#unfollow = server.connection.subscribe(follow)
     void this.#open(cid, key, follow)
+    // The code that shows the page comes while the page does. If it does not, that is reported when it is needed.
+    import('./render.ts').catch(() => undefined)
   }
 
   close(): void {
@@ -189,6 +191,7 @@ class ShownPage {
     if (this.#isRendering) return
     this.#isRendering = true
     try {
+      const { render } = await import('./render.ts')
       const rendered = page.live() === null ? await render(page, address) : await this.#renderLive(page, address)
       if (this.#isClosed) {
         rendered.dispose()

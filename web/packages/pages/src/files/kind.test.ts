@@ -49,13 +49,14 @@ describe('the first bytes of a file', () => {
     expect(sniff(bytes('GIF89a'))).toEqual({ kind: 'picture', mime: 'image/gif' })
     expect(sniff(bytes('RIFF....WEBP'))).toEqual({ kind: 'picture', mime: 'image/webp' })
     expect(sniff(bytes('\0\0\0\x20ftypavif'))).toEqual({ kind: 'picture', mime: 'image/avif' })
+    expect(sniff(bytes('\0\0\0\x20ftypavis'))).toEqual({ kind: 'picture', mime: 'image/avif' })
     expect(sniff(utf8('<?xml version="1.0"?>\n<svg xmlns="x">'))).toMatchObject({ kind: 'picture' })
   })
 
   it('identify audio and video', () => {
     expect(sniff(bytes('RIFF....WAVE'))).toEqual({ kind: 'audio', mime: 'audio/wav' })
     expect(sniff(bytes('ID3\x04'))).toEqual({ kind: 'audio', mime: 'audio/mpeg' })
-    expect(sniff(bytes('\xff\xfb\x90\x00'))).toEqual({ kind: 'audio', mime: 'audio/mpeg' })
+    for (const frame of ['\xff\xfb\x90\x00', '\xff\xf3\x40\xc4']) expect(sniff(bytes(frame))).toEqual({ kind: 'audio', mime: 'audio/mpeg' })
     expect(sniff(bytes('\0\0\0\x20ftypM4A '))).toEqual({ kind: 'audio', mime: 'audio/mp4' })
     expect(sniff(bytes('\0\0\0\x20ftypisom'))).toEqual({ kind: 'video', mime: 'video/mp4' })
     expect(sniff(bytes('\x1a\x45\xdf\xa3'))).toEqual({ kind: 'video', mime: 'video/webm' })
@@ -72,7 +73,7 @@ describe('the first bytes of a file', () => {
   it('identify HTML by its doctype or first element, after comments', () => {
     expect(sniff(utf8('<!DOCTYPE html><title>x'))).toEqual({ kind: 'html' })
     expect(sniff(utf8('\uFEFF <!-- hi -->\n<html lang="en">'))).toEqual({ kind: 'html' })
-    expect(sniff(utf8('<p>just a fragment'))).toEqual({ kind: 'text' })
+    for (const text of ['<p>just a fragment', '<htmlx>']) expect(sniff(utf8(text))).toEqual({ kind: 'text' })
   })
 
   it('identify text, even when the last character is incomplete', () => {
@@ -90,7 +91,7 @@ describe('the first bytes of a file', () => {
   it('identify nothing else, so other files can only be saved', () => {
     expect(sniff(bytes('PK\x03\x04'))).toEqual({ kind: 'other' })
     expect(sniff(bytes('\x7fELF\x02\x01'))).toEqual({ kind: 'other' })
-    expect(sniff(bytes('caf\xe9 '))).toEqual({ kind: 'other' })
+    for (const head of ['caf\xe9 ', 'ab\0']) expect(sniff(bytes(head))).toEqual({ kind: 'other' })
     expect(sniff(bytes('%PDF-1.7'))).toEqual({ kind: 'pdf' })
   })
 })

@@ -1,5 +1,4 @@
 import { decoded, encodingOf, isBinary } from './encoding.ts'
-import { VIDEO_TYPES, AUDIO_TYPES } from '../streaming/media-types.ts'
 
 /** The view of a file. `other` can only be saved. */
 export type Kind =
@@ -66,6 +65,27 @@ const PICTURES: Record<string, string> = {
   png: 'image/png',
   svg: 'image/svg+xml',
   webp: 'image/webp',
+}
+
+const AUDIO_TYPES: Record<string, string> = {
+  aac: 'audio/aac',
+  flac: 'audio/flac',
+  m4a: 'audio/mp4',
+  mp3: 'audio/mpeg',
+  oga: 'audio/ogg',
+  ogg: 'audio/ogg',
+  opus: 'audio/ogg',
+  wav: 'audio/wav',
+  weba: 'audio/webm',
+}
+
+const VIDEO_TYPES: Record<string, string> = {
+  m4v: 'video/mp4',
+  mkv: 'video/x-matroska',
+  mov: 'video/quicktime',
+  mp4: 'video/mp4',
+  ogv: 'video/ogg',
+  webm: 'video/webm',
 }
 
 /**

@@ -40,14 +40,15 @@ export function decoded(bytes: Uint8Array, { label }: Encoding): string {
   return new TextDecoder(label).decode(bytes, { stream: true })
 }
 
-/** The text of a whole file. */
-export async function textIn(blob: Blob, declaring: Declaring | null = null): Promise<string> {
-  const bytes = new Uint8Array(await blob.arrayBuffer())
-  return new TextDecoder(encodingOf(bytes, declaring).label).decode(bytes)
+/** The text of a file, or of its first `bytesMax` bytes. */
+export async function textIn(blob: Blob, declaring: Declaring | null = null, bytesMax = Infinity): Promise<string> {
+  const bytes = new Uint8Array(await blob.slice(0, Math.min(blob.size, bytesMax)).arrayBuffer())
+  const encoding = encodingOf(bytes, declaring)
+  return blob.size > bytesMax ? decoded(bytes, encoding) : new TextDecoder(encoding.label).decode(bytes)
 }
 
 /** Whether the bytes are UTF-8. The last character may be incomplete. */
-export function isUtf8(bytes: Uint8Array): boolean {
+function isUtf8(bytes: Uint8Array): boolean {
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })
     return true
