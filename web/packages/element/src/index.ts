@@ -9,5 +9,5 @@ declare global {
   }
 }
 
-// A page may load this module twice, in two versions.
-if (customElements.get('watch-fire') === undefined) customElements.define('watch-fire', WatchFire)
+// A server has no elements. A page may load this module twice, in two versions.
+if (globalThis.customElements?.get('watch-fire') === undefined) globalThis.customElements?.define('watch-fire', WatchFire)

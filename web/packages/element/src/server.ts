@@ -30,8 +30,10 @@ const servers = new Map<string, SharedServer>()
 
 /** The address of a server, with a slash at its end. `null` if it is not a valid HTTP address. */
 export function addressOf(text: string): string | null {
-  const url = URL.parse(text, document.baseURI)
-  return url !== null && /^https?:$/.test(url.protocol) ? new URL('/', url).href : null
+  // A host alone would be a path below this document.
+  if (!/^\s*(?:https?:|\/|$)/i.test(text) || !URL.canParse(text, document.baseURI)) return null
+  const url = new URL('/', new URL(text, document.baseURI))
+  return /^https?:$/.test(url.protocol) ? url.href : null
 }
 
 /** Throws if the browser forbids the connection, such as one without TLS from a document with TLS. */

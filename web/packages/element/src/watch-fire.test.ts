@@ -36,6 +36,8 @@ const elementOf = (attributes: Record<string, string>) => {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value)
   return element
 }
+/** An element that is not connected again by then has been removed, and not moved. */
+const removed = () => Promise.resolve()
 const isConnected = () => sockets.some(({ isClosed }) => !isClosed)
 
 it('leaves the page of a removed element, and its status says so', async () => {
@@ -48,9 +50,47 @@ it('leaves the page of a removed element, and its status says so', async () => {
   const statuses: string[] = []
   element.addEventListener('statuschange', () => statuses.push(element.status))
   element.remove()
+  await removed()
   expect(isConnected()).toBe(false)
   expect([element.status, element.problem, element.state]).toEqual(['waiting', null, null])
   expect(statuses).toEqual(['waiting'])
+})
+
+it('keeps its page when it is moved, and when an attribute is set to the value that it has', async () => {
+  const element = elementOf({ cid: CID, server: 'https://moved.example.org' })
+  const [first, second] = [document.createElement('div'), document.createElement('div')]
+  document.body.append(first, second)
+  first.append(element)
+  await vi.waitUntil(() => element.state !== null)
+  const statuses: string[] = []
+  element.addEventListener('statuschange', () => statuses.push(element.status))
+  second.append(element)
+  element.setAttribute('cid', CID)
+  element.remove()
+  first.append(element)
+  await removed()
+  expect([sockets.length, isConnected(), element.state !== null, statuses]).toEqual([1, true, true, []])
+  // The next page is the one that its attributes name when it is connected again.
+  element.remove()
+  element.setAttribute('cid', 'none')
+  second.append(element)
+  await removed()
+  expect([element.status, isConnected()]).toEqual(['failed', false])
+  element.setAttribute('cid', CID)
+  element.remove()
+  await removed()
+  expect(isConnected()).toBe(false)
+})
+
+it('has a second name for the attribute that React and Vue keep for themselves', async () => {
+  const element = elementOf({ cid: CID, server: 'https://keys.example.org' })
+  document.body.append(element)
+  await vi.waitUntil(() => element.state !== null)
+  element.setAttribute('page-key', 'x'.repeat(43))
+  expect(element.state).toBeNull()
+  await vi.waitUntil(() => element.state !== null)
+  element.setAttribute('key', 'y'.repeat(43))
+  expect(element.state).toBeNull()
 })
 
 it('opens no page for an element that its own listener removes', () => {
@@ -62,13 +102,20 @@ it('opens no page for an element that its own listener removes', () => {
   expect(isConnected()).toBe(false)
 })
 
-it('opens one page for an element whose listener changes an attribute', () => {
+it('opens one page for an element whose listener changes an attribute', async () => {
   const element = elementOf({ cid: CID, server: 'ftp://example.org' })
   document.body.append(element)
   element.addEventListener('statuschange', () => element.setAttribute('cid', OTHER_CID), { once: true })
   element.setAttribute('server', 'https://example.org')
   element.remove()
+  await removed()
   expect(isConnected()).toBe(false)
+})
+
+it('takes a host without a scheme for no address of a server', () => {
+  const element = elementOf({ cid: CID, server: 'watchfire.example.org' })
+  document.body.append(element)
+  expect([element.status, element.problem]).toEqual(['failed', 'The attribute "server" is not the address of a server.'])
 })
 
 it('names an invalid CID without a connection', () => {
@@ -115,7 +162,9 @@ it('has one membership in the topic of a page for all elements that show it, unt
   const leaves = () => socket.sent.filter((message) => message.includes('phx_leave')).length
   expect([sockets.length, joins(), leaves()]).toEqual([1, 1, 0])
   for (const element of elements.slice(1)) element.remove()
+  await removed()
   expect([leaves(), socket.isClosed]).toEqual([0, false])
   elements[0]?.remove()
+  await removed()
   expect([leaves(), socket.isClosed]).toEqual([1, true])
 })

@@ -19,23 +19,31 @@ const STYLE = `:host { display: block } :host([hidden]) { display: none }
 iframe { width: 100%; height: 100%; min-height: 20em; border: 0 } li + li { margin-block-start: 1em }
 time { display: block; font-size: small; opacity: .75 } h2 { overflow-wrap: anywhere }`
 
+/** A server has no elements. There, the module can be imported, and does nothing. */
+const Base = (globalThis.HTMLElement ?? class {}) as typeof HTMLElement
+
+/** React and Vue keep the name `key` for themselves. */
+const KEYS = ['key', 'page-key'] as const
+
 /**
  * `<watch-fire cid="..." server="https://..." key="...">` shows a page, or what is inside it until all of the page is here.
  * While it is shown, this tab serves the page to others. The event `statuschange` follows each change of `status`.
  */
-export class WatchFire extends HTMLElement {
-  static readonly observedAttributes = ['cid', 'server', 'key']
+export class WatchFire extends Base {
+  static readonly observedAttributes: readonly string[] = ['cid', 'server', ...KEYS]
   #status: WatchFireStatus = 'waiting'
   #problem: string | null = null
   #state: PageState | null = null
   /** Ends the page that is open. */
   #end: (() => void) | null = null
+  /** The attributes for which it was opened. */
+  #opened = ''
 
   constructor() {
     super()
     const root = this.attachShadow({ mode: 'open' })
-    root.append(document.createElement('style'), document.createElement('slot'))
-    root.firstElementChild?.append(STYLE)
+    root.append(document.createElement('slot'))
+    this.#style()
   }
 
   get status(): WatchFireStatus {
@@ -52,37 +60,62 @@ export class WatchFire extends HTMLElement {
     return this.#state
   }
 
-  connectedCallback(): void {
-    this.#start()
+  /** In another document, an element loses its style sheets. */
+  adoptedCallback(): void {
+    this.#style()
   }
 
+  /** No Content-Security-Policy forbids a style sheet that is not in the document. */
+  #style(): void {
+    const view = this.ownerDocument.defaultView
+    if (view === null || this.shadowRoot === null) return
+    const sheet = new view.CSSStyleSheet()
+    sheet.replaceSync(STYLE)
+    this.shadowRoot.adoptedStyleSheets = [sheet]
+  }
+
+  connectedCallback(): void {
+    this.#follow()
+  }
+
+  /** `moveBefore` calls this one instead of the other two. */
+  connectedMoveCallback(): void {}
+
+  /** An element that is moved is connected again in the same task. */
   disconnectedCallback(): void {
-    this.#end?.()
-    this.#become('waiting')
+    queueMicrotask(() => {
+      if (this.isConnected) return
+      this.#end?.()
+      this.#become('waiting')
+    })
   }
 
   attributeChangedCallback(): void {
-    if (this.isConnected) this.#start()
+    if (this.isConnected) this.#follow()
   }
 
-  #start(): void {
+  /** Opens the page that the attributes name. One that is open already stays as it is. */
+  #follow(): void {
+    const [cid, server] = [this.getAttribute('cid'), this.getAttribute('server') ?? '/']
+    const key = KEYS.map((name) => this.getAttribute(name)).find((value) => value !== null) ?? null
+    const named = JSON.stringify([cid, server, key])
+    if (this.#end !== null && this.#opened === named && this.#status !== 'failed') return
     this.#end?.()
     this.#become('waiting')
     // A listener may have removed this element, or opened a page by changing an attribute.
-    if (!this.isConnected || this.#end !== null) return
-    const cid = this.getAttribute('cid')
-    if (cid === null) return
+    if (!this.isConnected || this.#end !== null || cid === null) return
     try {
-      this.#open(cidOfLink(cid.trim()))
+      this.#open(cidOfLink(cid.trim()), server, key)
+      this.#opened = named
     } catch (reason) {
       this.#become('failed', sentenceOf(reason))
     }
   }
 
-  #open(cid: Cid): void {
-    const address = addressOf(this.getAttribute('server') ?? '/')
+  #open(cid: Cid, server: string, key: string | null): void {
+    const address = addressOf(server)
     if (address === null) throw new Error(text('server'))
-    const shown = new ShownPage(useServer(address), cid, this.getAttribute('key'), {
+    const shown = new ShownPage(useServer(address), cid, key, {
       change: (status, problem, state) => {
         this.#state = state
         this.#become(status, problem)
