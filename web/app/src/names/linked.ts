@@ -1,5 +1,5 @@
 import { cutName } from './cut.ts'
-import { plainName } from './hidden.ts'
+import { plainName } from '@watchfire/pages/messages'
 
 const NAME_BYTES_MAX = 255
 

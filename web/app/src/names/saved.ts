@@ -1,5 +1,5 @@
 import { bytesOf, cutName, cutText } from './cut.ts'
-import { plainName } from './hidden.ts'
+import { plainName } from '@watchfire/pages/messages'
 import { sameness } from './sameness.ts'
 
 /** Longest name on nearly every file system, in bytes. */

@@ -1,4 +1,5 @@
 import type { Listing, LiveEntry, LiveFeed } from '@watchfire/pages'
+import { shownName } from '@watchfire/pages/messages'
 import { text } from './messages/element.ts'
 import { render, renderText, serverLink, type Readable, type Rendered } from './render.ts'
 
@@ -33,7 +34,7 @@ export class LiveView implements Rendered {
     this.#page = page
     this.#address = address
     const heading = document.createElement('h2')
-    heading.textContent = page.live()?.title || text('live')
+    heading.textContent = shownName(page.live()?.title ?? '') || text('live')
     heading.dir = 'auto'
     this.#notice.role = 'alert'
     this.#notice.hidden = true

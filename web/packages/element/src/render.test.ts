@@ -39,6 +39,13 @@ it('shows SVG from an address that no tab can open, because its scripts would ru
   expect(picture.src).toMatch(/^data:image\/svg\+xml;base64,/)
 })
 
+it('says that a file is empty, and shows hidden characters of names', async () => {
+  expect((await shown('a.txt', '')).textContent).toBe('This file is empty.')
+  const saved = (await shown('invoice\u202efdp.bin', 'PK\x03\x04')) as HTMLAnchorElement
+  expect(saved.download).toBe('invoicefdp.bin')
+  expect(saved.textContent).toContain('"invoice\ufffdfdp.bin"')
+})
+
 it('says where the rest of a long text is', async () => {
   const node = await shown('', 'x'.repeat((1 << 20) + 1))
   expect(node.querySelector('a')?.href).toBe('https://example.org/p/cid')

@@ -1,6 +1,6 @@
 import type { Listing } from '@watchfire/pages'
 import { declaringOf, HTML_BYTES_MAX, kindOf, showStill, SNIFFED_BYTES, textIn } from '@watchfire/pages/files'
-import { sizeText } from '@watchfire/pages/messages'
+import { plainName, shownName, sizeText } from '@watchfire/pages/messages'
 import { text } from './messages/element.ts'
 
 /** The most bytes of a text that are shown. The link to the server's own view shows more. */
@@ -35,7 +35,7 @@ export async function render(page: Readable, address: string): Promise<Rendered>
     const row = list.appendChild(document.createElement('li'))
     const button = row.appendChild(document.createElement('button'))
     button.type = 'button'
-    button.textContent = text('save', { name: path, size: sizeText(size ?? 0) })
+    button.textContent = text('save', { name: shownName(path), size: sizeText(size ?? 0) })
     button.addEventListener('click', () => {
       // It fails when the page is closed; then the list is gone too.
       page.file(path).then(
@@ -61,6 +61,7 @@ export async function renderText(blob: Blob, address: string, path = ''): Promis
 }
 
 async function renderFile(blob: Blob, path: string, address: string): Promise<Rendered> {
+  if (blob.size === 0) return lasting(Object.assign(document.createElement('p'), { textContent: text('empty') }))
   const kind = kindOf(path, new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer()))
   switch (kind.kind) {
     case 'text':
@@ -95,7 +96,7 @@ async function renderHtml(blob: Blob, address: string, path: string): Promise<Re
 }
 
 async function renderPicture(blob: Blob, type: string, path: string): Promise<Rendered> {
-  const show = (url: string) => Object.assign(document.createElement('img'), { src: url, alt: path })
+  const show = (url: string) => Object.assign(document.createElement('img'), { src: url, alt: shownName(path) })
   // A browser can open a picture in a tab. There, the scripts of a blob of SVG would run on this site's origin.
   return type === SVG_TYPE ? lasting(show(await dataUrl(blob, type))) : atAddress(blob, type, show)
 }
@@ -119,8 +120,9 @@ function dataUrl(blob: Blob, type: string): Promise<string> {
 function saveLink(url: string, path: string, bytes: number): HTMLAnchorElement {
   const link = document.createElement('a')
   link.href = url
-  link.download = nameOf(path)
-  link.textContent = text('save', { name: link.download, size: sizeText(bytes) })
+  const name = path.split('/').pop() || text('nameless')
+  link.download = plainName(name)
+  link.textContent = text('save', { name: shownName(name), size: sizeText(bytes) })
   return link
 }
 
@@ -137,5 +139,3 @@ function save(blob: Blob, path: string, urls: string[]): void {
   urls.push(url)
   saveLink(url, path, blob.size).click()
 }
-
-const nameOf = (path: string): string => path.split('/').pop() || text('nameless')

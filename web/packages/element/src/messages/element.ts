@@ -3,6 +3,7 @@ import { part } from '@watchfire/pages/messages'
 export const text = part('element', {
   save: 'Save "{name}" ({size})',
   nameless: 'Unnamed file',
+  empty: 'This file is empty.',
   frame: 'The page, without its scripts',
   live: 'Live page',
   split: 'This page has forked at entry {number}: its key has signed two different entries with this number. Nothing is added any more.',

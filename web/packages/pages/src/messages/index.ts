@@ -5,5 +5,6 @@
 export { agoText, numberText, percentOf, percentText } from './format.ts'
 export { english, followLanguage, type Language } from './language.ts'
 export { interpolate, type Forms, type Message, type Messages, type MessageValues } from './message.ts'
+export { plainName, shownName } from './names.ts'
 export { part, parts, type Part } from './part.ts'
 export { secondsText, sizeText, speedText } from './sizes.ts'
