@@ -220,7 +220,7 @@ test-traces: interop-build ## Spans and flame graphs of an experiment; traces of
 	$(CARGO) test $(LOCKED) -p watchfire-cli --features otlp,profiles --test all -- lab::the_spans lab::each_node_has_a_flame
 	$(RUN_SUITES) traces
 
-test-embed: interop-build ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
+test-embed: interop-build tests/interop/embed/node_modules/.package-lock.json ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
 	$(RUN_SUITES) embed
 
 test-tab: interop-build ## Pages and folders that are too much for one tab: 4 GiB with a small disk, more files than a page or a drop may have; takes a few minutes
@@ -459,4 +459,4 @@ redraw: ## Write docs/scale/recovery.md and its picture again from the stored re
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist node_modules web/dist web/packages/*/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/node_modules experiments/peers/webtorrent/node_modules
+	rm -rf dist node_modules web/dist web/packages/*/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/interop/embed/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/node_modules experiments/peers/webtorrent/node_modules

@@ -112,7 +112,10 @@ const SUITES = {
     command: ['engines/run.mjs'],
     slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
   },
-  embed: { files: testsIn('embed'), slice: { names: ['each example of the READMEs', 'HTML is shown', 'an invalid CID'] } },
+  embed: {
+    files: testsIn('embed'),
+    slice: { files: ['embed/embed.test.mjs'], names: ['each example of the READMEs', 'HTML is shown', 'an invalid CID'] },
+  },
   tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
 }
 

@@ -1,19 +1,16 @@
 // Builds and serves the site of examples/embed and the examples of the READMEs, as an author would, with the packages that would be
 // published.
 
-import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { cpSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { createRequire } from 'node:module'
 import path from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 
-import { newFolder } from '../lib/folders.mjs'
 import { closeServer, listen } from '../lib/listen.mjs'
+import { buildPackages, loadVite, newProject } from './packed.mjs'
 import { EXAMPLES, writeExamples } from './readme-examples.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
-const WEB = path.join(REPOSITORY, 'web')
 /** The servers that the site and the READMEs name, over HTTP and WebSocket. */
 const NAMED_SERVERS = /(http|ws)(?::\/\/localhost:4000|s:\/\/watchfire\.example\.org)/g
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
@@ -57,16 +54,11 @@ export async function serveSite(t) {
 
 /** The folder of the built site. Its packages are built from this repository. */
 async function build() {
-  execFileSync('node', [path.join(WEB, 'packages/build.js')], { stdio: 'inherit' })
-  const folder = newFolder()
+  buildPackages()
+  const folder = newProject({})
   cpSync(path.join(REPOSITORY, 'examples/embed'), folder, { recursive: true })
   writeExamples(folder)
-  const scope = path.join(folder, 'node_modules/@watchfire')
-  mkdirSync(scope, { recursive: true })
-  const folders = { client: 'clients/javascript', pages: 'web/packages/pages', element: 'web/packages/element' }
-  for (const [name, source] of Object.entries(folders)) symlinkSync(path.join(REPOSITORY, source), path.join(scope, name))
-  const vite = createRequire(path.join(WEB, 'package.json')).resolve('vite')
-  const { build: bundle } = await import(pathToFileURL(vite).href)
+  const { build: bundle } = await loadVite()
   const rollupOptions = { input: ['index.html', ...EXAMPLES.map(({ file }) => file)].map((file) => path.join(folder, file)) }
   const settings = { target: 'es2023', modulePreload: { polyfill: false }, rollupOptions }
   await bundle({ root: folder, configFile: false, logLevel: 'error', build: settings })

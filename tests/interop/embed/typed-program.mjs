@@ -1,15 +1,9 @@
 // A strict TypeScript program with the packages as they would be published: only the files that `npm pack` takes.
 
-import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 
-import { newFolder } from '../lib/folders.mjs'
-
-const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
-const TSC = path.join(REPOSITORY, 'web/node_modules/typescript/bin/tsc')
-const PACKAGES = { client: 'clients/javascript', pages: 'web/packages/pages', element: 'web/packages/element' }
+import { ENTRY_POINTS, newProject, WEB } from './packed.mjs'
 
 const PROGRAM = `
 import { connect, ContentError, defaultLimits, fetchLimits, openPage, PrivateError, publish, publishPrivate, ReadablePage } from '@watchfire/pages'
@@ -45,27 +39,15 @@ element.status === 'done'
 openPage(publication.root, { limits })
 `
 
-/** The output of the compiler if it fails, or nothing. Types of the packages are checked too. */
-export function typeErrors(moduleResolution) {
-  const project = newFolder()
-  for (const [name, source] of Object.entries(PACKAGES))
-    unpack(path.join(REPOSITORY, source), path.join(project, 'node_modules/@watchfire', name))
-  writeFileSync(path.join(project, 'package.json'), '{ "type": "module" }')
-  writeFileSync(path.join(project, 'program.ts'), PROGRAM)
-  const module = moduleResolution === 'nodenext' ? 'nodenext' : 'esnext'
-  const lib = 'es2024,dom,dom.iterable,dom.asynciterable'
-  const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--target', 'es2023', '--lib', lib]
-  const options = [...flags, '--types', '', '--module', module, '--moduleResolution', moduleResolution, 'program.ts']
-  const { status, stdout, stderr } = spawnSync(process.execPath, [TSC, ...options], { cwd: project, encoding: 'utf8' })
-  return status === 0 ? '' : `${stdout}${stderr}` || `the compiler ended with ${status}`
-}
+/** Some ways to find modules do not read `exports`. */
+const everyEntryPoint = ENTRY_POINTS.map((name, i) => `import * as part${i} from '${name}'\nconsole.log(part${i})\n`).join('')
 
-/** Copies the files of a package that would be published. */
-function unpack(source, target) {
-  const packed = execFileSync('npm', ['pack', '--json', '--dry-run', '--ignore-scripts'], { cwd: source, encoding: 'utf8' })
-  const [{ files }] = JSON.parse(packed)
-  for (const { path: file } of files) {
-    mkdirSync(path.dirname(path.join(target, file)), { recursive: true })
-    cpSync(path.join(source, file), path.join(target, file))
-  }
+/** The output of the compiler if it fails, or nothing. Types of the packages are checked too. */
+export function typeErrors(moduleResolution, compiler = path.join(WEB, 'node_modules/typescript/bin/tsc')) {
+  const project = newProject({ 'program.ts': PROGRAM + everyEntryPoint })
+  const module = moduleResolution === 'nodenext' ? 'nodenext' : 'esnext'
+  const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess', '--target', 'es2022']
+  const options = [...flags, '--lib', 'es2022,dom,dom.iterable', '--module', module, '--moduleResolution', moduleResolution, 'program.ts']
+  const { status, stdout, stderr } = spawnSync(process.execPath, [compiler, ...options], { cwd: project, encoding: 'utf8' })
+  return status === 0 ? '' : `${stdout}${stderr}` || `the compiler ended with ${status}`
 }

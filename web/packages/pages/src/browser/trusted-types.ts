@@ -1,33 +1,23 @@
 /** What a site with Trusted Types gives to functions that could run code. TypeScript's types of these functions take texts. */
-interface TrustedTypes {
-  createPolicy(name: string, rules: Policy): Policy
-}
-
 interface Policy {
   createHTML(text: string): string
   createScriptURL(text: string): string
 }
 
-/** The name that a site allows in the directive `trusted-types` of its Content-Security-Policy. */
-const POLICY_NAME = 'watchfire'
+declare const trustedTypes: { createPolicy(name: string, rules: Policy): Policy }
 
-let policy: Policy | null | undefined
+let policy: Policy | undefined
 
-function own(): Policy | null {
-  if (policy !== undefined) return policy
-  const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes }
-  const rules = { createHTML: (text: string) => text, createScriptURL: (text: string) => text }
+/**
+ * Markup for an inert document or for a frame without scripts, or the address of a worker of ours, for a site that allows the policy
+ * `watchfire` in the directive `trusted-types`. If the site does not, what needs it throws.
+ */
+export function trusted(text: string, as: keyof Policy): string {
+  const same = (unchanged: string) => unchanged
   try {
-    policy = trustedTypes?.createPolicy(POLICY_NAME, rules) ?? null
+    policy ??= trustedTypes.createPolicy('watchfire', { createHTML: same, createScriptURL: same })
   } catch {
-    // The site does not allow it. What needs it throws.
-    policy = null
+    // The site does not allow it, or the browser does not know it.
   }
-  return policy
+  return policy?.[as](text) ?? text
 }
-
-/** Markup for an inert document, or for a frame without scripts. */
-export const trustedHtml = (markup: string): string => own()?.createHTML(markup) ?? markup
-
-/** The address of a worker of ours. */
-export const trustedScriptUrl = (address: string): string => own()?.createScriptURL(address) ?? address

@@ -1,4 +1,4 @@
-import { trustedHtml } from '../browser/trusted-types.ts'
+import { trusted } from '../browser/trusted-types.ts'
 
 /** A parsed document. */
 export interface Markup {
@@ -11,7 +11,7 @@ export interface Markup {
  * `createElement` hides that member of its document, in Firefox and WebKit also here. So everything is reached from the root.
  */
 export function parseMarkup(markup: string): Markup {
-  const parsed = new DOMParser().parseFromString(trustedHtml(markup), 'text/html')
+  const parsed = new DOMParser().parseFromString(trusted(markup, 'createHTML'), 'text/html')
   const member = (name: 'documentElement' | 'doctype'): unknown => Reflect.get(Document.prototype, name, parsed)
   return { root: member('documentElement') as HTMLElement, hasDoctype: member('doctype') !== null }
 }

@@ -6,7 +6,7 @@
  * aimed at nothing too, so that a click shows no error. That alone would not be enough: markup that is written and parsed again may
  * contain a link that was not one before.
  */
-import { trustedHtml } from '../browser/trusted-types.ts'
+import { trusted } from '../browser/trusted-types.ts'
 import { markupOf, parseMarkup, type Markup } from './markup.ts'
 
 /** Longer HTML is shown as text. */
@@ -29,10 +29,10 @@ const FRAME_SIZE = { width: '100%', height: '800' }
 /** Shows HTML in a frame, which needs no other attribute than its title. Throws if a site with Trusted Types does not allow ours. */
 export function showStill(frame: HTMLIFrameElement, html: string): void {
   const inner = document.createElement('iframe')
-  inner.srcdoc = trustedHtml(stillDocument(parseMarkup(html)))
+  inner.srcdoc = trusted(stillDocument(parseMarkup(html)), 'createHTML')
   for (const [name, value] of Object.entries({ sandbox: '', title: frame.title, ...FRAME_SIZE })) inner.setAttribute(name, value)
   frame.setAttribute('sandbox', '')
-  frame.srcdoc = trustedHtml(declaration('Content-Security-Policy', POLICY).outerHTML + FRAME_STYLE + inner.outerHTML)
+  frame.srcdoc = trusted(declaration('Content-Security-Policy', POLICY).outerHTML + FRAME_STYLE + inner.outerHTML, 'createHTML')
 }
 
 /**

@@ -1,3 +1,4 @@
+import { startWorker } from '../browser/start-worker.ts'
 import type { Bytes } from '../content/index.ts'
 import type { OpenDisk } from './disk.ts'
 import { PageFolder } from './page-folder.ts'
@@ -80,13 +81,18 @@ export const openDisk: OpenDisk = async (page) => {
   })
 }
 
-let writer: { worker: Worker; waiting: Map<number, (written: WriteReply) => void> } | null = null
+interface Writer {
+  readonly worker: Worker
+  readonly waiting: Map<number, (written: WriteReply) => void>
+}
+
+let writer: Promise<Writer> | null = null
 let writings = 0
 
-/** One worker writes for all pages of the tab. */
+/** One worker writes for all pages of the tab. A site that forbids workers is not asked again. */
 async function writeInWorker(path: readonly string[], bytes: Bytes): Promise<File> {
   writer ??= startWriter()
-  const { worker, waiting } = writer
+  const { worker, waiting } = await writer
   const writing: WriteRequest = { id: writings++, path, bytes }
   const written = await new Promise<WriteReply>((resolve) => {
     waiting.set(writing.id, resolve)
@@ -96,18 +102,21 @@ async function writeInWorker(path: readonly string[], bytes: Bytes): Promise<Fil
   throw new DOMException(written.message, written.name)
 }
 
-function startWriter(): NonNullable<typeof writer> {
-  const worker = new Worker(new URL('./file-writer-worker.ts', import.meta.url), { type: 'module' })
-  const waiting = new Map<number, (written: WriteReply) => void>()
-  worker.addEventListener('message', ({ data }: MessageEvent<WriteReply>) => {
+async function startWriter(): Promise<Writer> {
+  const worker = await startWorker(
+    () => new Worker(new URL('./file-writer-worker.ts', import.meta.url), { type: 'module' }),
+    'code:./file-writer-worker.ts',
+  )
+  const waiting: Writer['waiting'] = new Map()
+  worker.onmessage = ({ data }: MessageEvent<WriteReply>) => {
     waiting.get(data.id)?.(data)
     waiting.delete(data.id)
-  })
-  // The worker could not be loaded, or failed. Pending writes must not wait forever.
-  worker.addEventListener('error', () => {
+  }
+  // The worker failed. Pending writes must not wait forever.
+  worker.onerror = () => {
     for (const [id, resolve] of waiting) resolve({ id, name: 'InvalidStateError', message: 'the writer has ended' })
     waiting.clear()
     writer = null
-  })
+  }
   return { worker, waiting }
 }

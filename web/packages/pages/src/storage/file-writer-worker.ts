@@ -24,6 +24,7 @@ addEventListener('message', ({ data: { id, path, bytes } }: MessageEvent<WriteRe
     ({ name, message }: Error) => reply({ id, name, message }),
   )
 })
+postMessage('started')
 
 async function write(path: readonly string[], bytes: Uint8Array): Promise<File> {
   let folder = await navigator.storage.getDirectory()

@@ -22,9 +22,10 @@ beforeEach(() => {
         callback()
       }
     },
-    makeTimerWorker: () => {
+    startTimers: (onFired) => {
       workers++
-      return { set: (alarm) => alarms.push(alarm), onFired: (callback) => (ring = callback) }
+      ring = onFired
+      return (alarm) => alarms.push(alarm)
     },
   }
 })
@@ -64,7 +65,7 @@ describe('the clock of a tab', () => {
   it('works without a worker if there is none', () => {
     const rung: string[] = []
     hidden = true
-    const clock = tabClock({ ...tab, makeTimerWorker: () => null })
+    const clock = tabClock({ ...tab, startTimers: () => () => undefined })
     clock.after(50, () => rung.push('late perhaps'))
     vi.advanceTimersByTime(50)
     expect(rung).toEqual(['late perhaps'])

@@ -1,11 +1,6 @@
+import { startWorker } from '../browser/start-worker.ts'
 import type { Clock } from './clock.ts'
 import type { TimerRequest } from './timer-worker.ts'
-
-/** A timer that keeps running while its tab is hidden. */
-export interface TimerWorker {
-  set(alarm: TimerRequest): void
-  onFired(callback: (id: number) => void): void
-}
 
 /** The browser functions that a tab's clock uses. */
 export interface Tab {
@@ -13,8 +8,8 @@ export interface Tab {
   isHidden(): boolean
   /** Calls back whenever the tab gets hidden. */
   onHidden(callback: () => void): void
-  /** `null` if there are no workers. */
-  makeTimerWorker(): TimerWorker | null
+  /** Starts timers that keep running while the tab is hidden, if there are workers. The returned function sets one of them. */
+  startTimers(onFired: (id: number) => void): (alarm: TimerRequest) => void
 }
 
 /**
@@ -25,14 +20,11 @@ export interface Tab {
 export function tabClock(tab: Tab): Clock {
   const alarms = new Map<number, { rings: () => void; at: number }>()
   let ids = 0
-  let ticker: TimerWorker | null | undefined
+  let setTimer: ReturnType<Tab['startTimers']> | undefined
 
   const setInWorker = (id: number, at: number) => {
-    if (ticker === undefined) {
-      ticker = tab.makeTimerWorker()
-      ticker?.onFired((rung) => alarms.get(rung)?.rings())
-    }
-    ticker?.set({ id, milliseconds: Math.max(0, at - tab.now()) })
+    setTimer ??= tab.startTimers((fired) => alarms.get(fired)?.rings())
+    setTimer({ id, milliseconds: Math.max(0, at - tab.now()) })
   }
   tab.onHidden(() => {
     for (const [id, { at }] of alarms) setInWorker(id, at)
@@ -68,15 +60,16 @@ export const browserClock: Clock = tabClock({
       if (document.visibilityState === 'hidden') callback()
     })
   },
-  makeTimerWorker() {
-    try {
-      const worker = new Worker(new URL('./timer-worker.ts', import.meta.url), { type: 'module' })
-      return {
-        set: (alarm) => worker.postMessage(alarm),
-        onFired: (callback) => worker.addEventListener('message', ({ data }: MessageEvent<number>) => callback(data)),
-      }
-    } catch {
-      return null
-    }
+  startTimers(onFired) {
+    const started = startWorker(
+      () => new Worker(new URL('./timer-worker.ts', import.meta.url), { type: 'module' }),
+      'code:./timer-worker.ts',
+    )
+    // Without the worker, the timers of the tab fire, later.
+    const use = (how: (worker: Worker) => void) => void started.then(how, () => {})
+    use((worker) => {
+      worker.onmessage = ({ data }: MessageEvent<number>) => onFired(data)
+    })
+    return (alarm) => use((worker) => worker.postMessage(alarm))
   },
 })

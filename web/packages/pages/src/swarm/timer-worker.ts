@@ -9,3 +9,4 @@ export interface TimerRequest {
 self.addEventListener('message', ({ data }: MessageEvent<TimerRequest>) => {
   setTimeout(() => self.postMessage(data.id), data.milliseconds)
 })
+self.postMessage('started')
