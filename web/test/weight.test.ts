@@ -59,15 +59,15 @@ const VERIFY = `import { publish } from '@watchfire/pages'
 globalThis.hasCid = async (file, cid) => (await publish([{ path: file.name, blob: file }])).root === cid`
 
 describe('the weight of @watchfire/pages', () => {
-  it('is at most 60 kB for a program that uses all of it, private pages too', async () => {
+  it('is at most 61 kB for a program that uses all of it, private pages too', async () => {
     const weight = weightOf(await scriptsOf(ALL))
     expect(weight).toBeGreaterThan(30_000)
-    expect(weight).toBeLessThanOrEqual(60_000)
+    expect(weight).toBeLessThanOrEqual(61_000)
   })
 
-  it('is at most 68 kB for a program that asks for live pages, whose code is loaded with the first one', async () => {
+  it('is at most 69 kB for a program that asks for live pages, whose code is loaded with the first one', async () => {
     const code = `${ALL}\nimport { loadLive } from '@watchfire/pages/swarm'\nglobalThis.loadLive = loadLive`
-    expect(weightOf(await scriptsOf(code))).toBeLessThanOrEqual(68_000)
+    expect(weightOf(await scriptsOf(code))).toBeLessThanOrEqual(69_000)
   })
 
   it('is at most 8 kB for a program that only verifies a file, which has no code of swarms and connections', async () => {
