@@ -5,6 +5,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 
+import { WebSocket } from 'ws'
+
 import { newVisitor, addressOf, cidOf, startServer } from '../browser/page-driver.mjs'
 import { blocksOf } from '../browser/bitswap-messages.mjs'
 import { honestHolder, joinPage, lyingHolder, silentHolder } from '../browser/raw-peer.mjs'
@@ -46,6 +48,22 @@ for (const processes of [1, 3]) {
       const later = await newVisitor(t, server)
       await later.goTo(page)
       await later.waitUntilComplete(TRANSFER_MS)
+    })
+
+    test('counts people, and not the command line', async (t) => {
+      const server = await startServer(t, { processes, settings: { 'pages.status_page': true } })
+      const people = async () => {
+        const shown = await (await fetch(`${addressOf(server)}/status`)).text()
+        return Number(/People here<\/dt><dd>(\d+)</.exec(shown)?.[1])
+      }
+      // Several connections reach several processes.
+      const all = async (number) => (await Promise.all(Array.from({ length: 9 }, people))).every((found) => found === number)
+      const share = new Command(t, put(newFolder(t), 'a.txt', 'a'), 'share', ['a.txt', '--to', addressOf(server), ...LOOPBACK])
+      await share.event('shared')
+      await waitUntil(() => all(0), 'the command line is no person')
+      const tab = new WebSocket(`${addressOf(server).replace('http', 'ws')}/socket/websocket?vsn=2.0.0`)
+      t.after(() => tab.close())
+      await waitUntil(() => all(1), 'one person')
     })
 
     test('gives the command line the page that a browser holds', async (t) => {
