@@ -287,9 +287,7 @@ impl Upstream {
         });
         let (authorization, lifetime) = match (challenge, credential) {
             (Challenge::Basic, Some(Credential::Basic { user, password })) => {
-                let authorization =
-                    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-                (authorization, Duration::from_secs(300))
+                (basic(&user, &password), Duration::from_secs(300))
             }
             (Challenge::Basic, _) => return Ok(None),
             (Challenge::Bearer { realm, service, scope }, credential) => {
@@ -316,10 +314,11 @@ impl Upstream {
         if self.server.base().scheme() == "https" && url.scheme() != "https" {
             return Err(self.server.invalid(format!("the token server {url} does not use https")));
         }
-        let client = self.server.client_for(&url)?;
         let service = service.unwrap_or_default();
-        let request = match credential {
+        let response = match credential {
             Some(Credential::IdentityToken(token)) => {
+                // It is sent on nowhere, because the token is in the body.
+                let client = self.server.client_for(&url)?;
                 let form = [
                     ("grant_type", "refresh_token"),
                     ("refresh_token", token.as_str()),
@@ -331,7 +330,9 @@ impl Upstream {
                 let body = body.query_pairs_mut().clear().extend_pairs(form).finish();
                 let body = body.query().unwrap_or_default().to_owned();
                 let form_type = "application/x-www-form-urlencoded";
-                client.post(url.clone()).header(header::CONTENT_TYPE, form_type).body(body)
+                let request = client.post(url.clone()).header(header::CONTENT_TYPE, form_type);
+                let sent = request.body(body).send().await;
+                sent.map_err(|error| self.server.failed(&url, &error))?
             }
             credential => {
                 if !service.is_empty() {
@@ -340,16 +341,13 @@ impl Upstream {
                 for scope in scope.split_ascii_whitespace() {
                     url.query_pairs_mut().append_pair("scope", scope);
                 }
-                let request = client.get(url.clone());
-                match credential {
-                    Some(Credential::Basic { user, password }) => {
-                        request.basic_auth(user, Some(password))
-                    }
-                    _ => request,
-                }
+                let authorization = match credential {
+                    Some(Credential::Basic { user, password }) => Some(basic(&user, &password)),
+                    _ => None,
+                };
+                self.send(Method::GET, url, HeaderMap::new(), authorization).await?
             }
         };
-        let response = request.send().await.map_err(|error| self.server.failed(&url, &error))?;
         let status = response.status();
         if !status.is_success() {
             let registry = self.registry.name();
@@ -383,6 +381,10 @@ impl Upstream {
         }
         Ok(body.freeze())
     }
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
 /// The media type of a response, without parameters.

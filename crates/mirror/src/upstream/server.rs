@@ -94,8 +94,8 @@ impl ServerClient {
         }
     }
 
-    /// Sends a request, and follows redirects. Only the server itself receives `Authorization` and
-    /// `Cookie`: a redirect to a store has its own.
+    /// Sends a request to the server or to one that it named, and follows redirects. Only the server of this
+    /// URL receives `Authorization` and `Cookie`: a redirect to a store has its own.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -128,15 +128,17 @@ impl ServerClient {
         headers: &HeaderMap,
         span: Option<TraceContext>,
     ) -> Result<Answer, UpstreamError> {
+        let origin = url.origin();
         let mut url = url.clone();
         let mut first = None;
         let traceparent = span.and_then(|span| HeaderValue::from_str(&span.to_string()).ok());
         for _ in 0..=REDIRECTS_MAX {
             let mut headers = headers.clone();
-            if !self.is_own(&url) {
+            if url.origin() != origin {
                 headers.remove(header::AUTHORIZATION);
                 headers.remove(header::COOKIE);
-            } else if let Some(span) = &traceparent {
+            }
+            if let Some(span) = traceparent.as_ref().filter(|_| self.is_own(&url)) {
                 headers.insert("traceparent", span.clone());
             }
             let request = self.client_for(&url)?.request(method.clone(), url.clone());

@@ -501,6 +501,36 @@ async fn the_token_server_of_a_busy_registry_is_waited_for_as_the_registry_is() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_server_may_redirect_and_its_password_stays_there() {
+    let tokens = Server::start(|_| Some(response("200 OK", &[], br#"{"token":"t"}"#)));
+    let location = format!("Location: {}/token", url(&tokens));
+    let manifest = manifest_of(&[b"x"]);
+    let server = Server::start(move |seen| {
+        let answer = match (seen.path.as_str(), seen.header("authorization")) {
+            (path, _) if path.starts_with("/moved") => {
+                response("307 Temporary Redirect", &[&location], b"")
+            }
+            (_, "Bearer t") => manifest_response(DOCKER, &manifest),
+            _ => {
+                let challenge = "WWW-Authenticate: Bearer realm=\"/moved\"";
+                response("401 Unauthorized", &[challenge], b"")
+            }
+        };
+        Some(for_method(seen, answer))
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let upstreams = [url(&server)];
+    let mirror = mirror(&upstreams, |settings| {
+        settings.credentials = vec![credentials_for(&server, folder.path())];
+        settings.redirect_networks = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    assert_eq!(mirror.await.get("/v2/a/manifests/v1").await.status, 200);
+    let of_realm = server.seen().into_iter().find(|seen| seen.path.starts_with("/moved")).unwrap();
+    assert!(of_realm.header("authorization").starts_with("Basic "));
+    assert_eq!(tokens.seen()[0].header("authorization"), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_challenge_may_have_several_scopes() {
     let forms: [fn(&str) -> Vec<String>; 2] = [
         |realm| {
