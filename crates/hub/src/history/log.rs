@@ -9,14 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use watchfire_types::Instant;
 
 use crate::history::position::Position;
+use crate::tables::should_shrink;
 
 /// Epochs of one log. A client with a position of an earlier one is not recovered.
 const EPOCHS_MAX: usize = 16;
 /// The messages whose origin a log remembers, to recognise one that is sent again. More messages of a
 /// topic are hardly ever on their way together.
 const ORIGINS_MAX: usize = 256;
-/// The memory of a kept message besides its texts.
-const MESSAGE_OVERHEAD_BYTES: usize = 80;
+/// The memory of the two texts of a kept message besides themselves: each has two counts, and the
+/// allocator adds 16 bytes on average.
+const MESSAGE_OVERHEAD_BYTES: usize = 64;
 
 /// How much of a topic is kept. The oldest messages are dropped at the first bound that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,9 +182,13 @@ impl Log {
         self.bytes
     }
 
+    /// What the log takes, with the places for messages that are vacant.
     pub fn memory_bytes(&self) -> usize {
-        let origins = self.origins.len() * size_of::<Origin>();
-        self.bytes + self.messages.len() * MESSAGE_OVERHEAD_BYTES + origins
+        self.bytes
+            + self.messages.len() * MESSAGE_OVERHEAD_BYTES
+            + self.messages.capacity() * size_of::<(Instant, Message)>()
+            + self.origins.capacity() * size_of::<Origin>()
+            + self.epochs.capacity() * size_of::<Epoch>()
     }
 
     fn current(&self) -> Epoch {
@@ -211,17 +217,20 @@ impl Log {
         self.position()
     }
 
-    /// Drops the messages that exceed a bound.
+    /// Drops the messages that exceed a bound, and gives back the places of a burst of them.
     pub fn expire(&mut self, now: Instant, bounds: &Bounds) {
         while let Some((at, message)) = self.messages.front() {
             let exceeds = self.messages.len() > bounds.messages
                 || self.bytes > bounds.bytes
                 || now.since(*at) > bounds.age;
             if !exceeds {
-                return;
+                break;
             }
             self.bytes -= message.len();
             self.messages.pop_front();
+        }
+        if should_shrink(self.messages.len(), self.messages.capacity()) {
+            self.messages.shrink_to(self.messages.len() * 2);
         }
     }
 

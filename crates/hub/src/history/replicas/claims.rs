@@ -189,7 +189,7 @@ impl<E: Environment> Replicas<E> {
             let Some(claim) = self.claims.remove(&number) else { continue };
             for topic in claim.topics {
                 let is_claimed = |entry: &Topic| entry.claim == Some(number);
-                if self.topics.get(&topic).is_some_and(is_claimed) {
+                if self.topics.get(&topic).is_some_and(|entry| is_claimed(entry)) {
                     self.own(now, &topic);
                 }
             }

@@ -27,7 +27,7 @@ use crate::history::packet::Packet;
 use crate::history::position::Position;
 
 /// The memory of a topic besides its name and its messages.
-const TOPIC_OVERHEAD_BYTES: usize = 512;
+const TOPIC_OVERHEAD_BYTES: usize = size_of::<Topic>() + 112;
 
 /// The facts that the replicas need about their process.
 pub trait Environment: Send {
@@ -120,7 +120,8 @@ pub struct Replicas<E> {
     /// No claim ends before: links to other processes may be on their way.
     settled_at: Instant,
     up: BTreeSet<NodeId>,
-    topics: BTreeMap<Arc<str>, Topic>,
+    /// Boxed, because a map has a place for two for each entry.
+    topics: BTreeMap<Arc<str>, Box<Topic>>,
     claims: BTreeMap<u64, Claim>,
     last_claim: u64,
     /// Random: another process in this place has another one.
@@ -349,7 +350,7 @@ impl<E: Environment> Replicas<E> {
     fn entry(&mut self, now: Instant, topic: &str) -> &mut Topic {
         if !self.topics.contains_key(topic) {
             let entry = Topic { used_at: now, ..Topic::default() };
-            self.topics.insert(topic.into(), entry);
+            self.topics.insert(topic.into(), Box::new(entry));
             self.count(topic);
         }
         self.topics.get_mut(topic).expect("it was inserted")
@@ -384,7 +385,7 @@ impl<E: Environment> Replicas<E> {
         let is_unused = |entry: &Topic| {
             entry.shards == 0 && !entry.has_messages() && entry.claim.is_none() && !entry.is_kept
         };
-        if self.topics.get(topic).is_some_and(is_unused) {
+        if self.topics.get(topic).is_some_and(|entry| is_unused(entry)) {
             self.remove(topic);
         }
     }

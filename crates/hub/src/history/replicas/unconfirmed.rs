@@ -36,6 +36,7 @@
 //!   confirmation must be late by [`RESEND_PERIOD`] for that, or a process must have ended.
 //! - A message whose publisher and owner end together may be lost.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,6 +147,8 @@ impl<E: Environment> Replicas<E> {
             !is_done
         });
         if entry.sent.is_empty() {
+            // After a burst, the memory is given back.
+            entry.sent = VecDeque::new();
             let has_log = entry.log.is_some();
             self.sending.remove(topic);
             // A process that only publishes to a topic keeps nothing of it.

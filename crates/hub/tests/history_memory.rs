@@ -1,0 +1,96 @@
+//! Memory of histories.
+
+#![allow(unsafe_code, reason = "counting allocations needs an allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use watchfire_hub::history::{Bounds, Environment, Message, Replicas};
+use watchfire_types::{Instant, NodeId};
+
+thread_local! {
+    /// Bytes that this thread allocated and has not freed.
+    static ALLOCATED: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes of an allocation, as the allocator of the C library rounds them.
+fn rounded(layout: Layout) -> isize {
+    (layout.size() + 8).next_multiple_of(16).max(32) as isize
+}
+
+fn count(bytes: isize) {
+    ALLOCATED.set(ALLOCATED.get() + bytes);
+}
+
+// SAFETY: every call is passed to `System` with the caller's own arguments, so its guarantees hold
+// here. Counting uses only a `Cell` in a thread-local that is initialised at compile time and has
+// no destructor, so it neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(rounded(layout));
+        // SAFETY: the caller fulfils the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-rounded(layout));
+        // SAFETY: the caller fulfils the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+struct Alone;
+
+impl Environment for Alone {
+    fn bounds(&self, _: &str) -> Option<Bounds> {
+        Some(Bounds { messages: 2_000, age: Duration::from_secs(60), bytes: 1 << 20 })
+    }
+
+    fn is_subscribed(&self, _: &str) -> bool {
+        false
+    }
+}
+
+fn at(secs: u64) -> Instant {
+    Instant::from_nanos(secs * 1_000_000_000)
+}
+
+fn publish(replicas: &mut Replicas<Alone>, secs: u64, topic: &str) {
+    let payload = format!("{:0200}", 7).into();
+    replicas.publish(at(secs), topic, Message { event: "new_msg".into(), payload });
+    while replicas.poll_output().is_some() {}
+}
+
+/// The memory that is counted for histories, and the memory that they take.
+fn assert_counted(replicas: &Replicas<Alone>, before: isize, what: &str) -> usize {
+    let taken = (ALLOCATED.get() - before) as f64;
+    let counted = replicas.totals().memory_bytes;
+    println!("{what}: {counted} counted, {taken} taken");
+    assert!((taken * 0.9..taken * 1.1).contains(&(counted as f64)), "{what}");
+    counted
+}
+
+#[test]
+fn the_counted_memory_of_histories_is_what_they_take() {
+    let before = ALLOCATED.get();
+    let mut replicas = Replicas::new(NodeId(0), Alone, 7, usize::MAX, at(0));
+    (0..1_000).for_each(|n| publish(&mut replicas, 1, &format!("users:{n}")));
+    let one_each = assert_counted(&replicas, before, "a message in each of 1,000 topics");
+
+    (0..100_000).for_each(|n| publish(&mut replicas, 2, &format!("users:{}", n % 100)));
+    assert_counted(&replicas, before, "a burst");
+
+    for tick in 0..200 {
+        replicas.handle_tick(at(100 + tick));
+        while replicas.poll_output().is_some() {}
+    }
+    let after = assert_counted(&replicas, before, "after their expiry");
+    // The last origins of each topic stay.
+    assert!(after < one_each + 100 * 256 * 24 * 2, "{after} bytes");
+}
