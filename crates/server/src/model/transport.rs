@@ -67,7 +67,7 @@ impl Opening<'_> {
         socket.connect(&self.address.into())?;
         let stream = TcpStream::from(socket);
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_read_timeout(Some(5 * DEADLINE))?;
         Ok(stream)
     }
 }
@@ -351,7 +351,7 @@ impl Http {
     fn connect(address: SocketAddr) -> io::Result<Http> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_read_timeout(Some(5 * DEADLINE))?;
         Ok(Http { stream, buffer: Vec::new() })
     }
 
