@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread;
+use watchfire_sockets::VitalThread;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -105,13 +106,14 @@ impl PreparedTls {
             let OpenCertificates { certificates, seen, counts } = open;
             let (files, counted) = (plan.files(), counts.clone());
             let reloader = Reloader::new(files, certificates, seen, counted, is_renewed_by_hand);
-            runtime.spawn(reloader.run(signal(SignalKind::hangup())?));
+            runtime.spawn(vital(reloader.run(signal(SignalKind::hangup())?)));
             let redirects = Arc::new(Redirects::new(plan.redirect_rules, serving));
             for listener in listeners {
-                runtime.spawn(listener.run(redirects.clone()));
+                runtime.spawn(vital(listener.run(redirects.clone())));
             }
             if let (Source::Acme(acme), true) = (plan.source, orders) {
-                runtime.spawn(AcmeClient::new(acme, counts).run(signal(SignalKind::hangup())?));
+                let client = AcmeClient::new(acme, counts);
+                runtime.spawn(vital(client.run(signal(SignalKind::hangup())?)));
             }
             drop(context);
             thread::Builder::new().name("tls".into()).spawn(move || {
@@ -123,6 +125,12 @@ impl PreparedTls {
         start().map_err(TlsStartError::Thread)?;
         Ok(TlsThread { redirects, _stop: stop })
     }
+}
+
+/// A task of the thread, whose panic ends the process.
+async fn vital(task: impl Future<Output = ()>) {
+    let _vital = VitalThread::enter("tls");
+    task.await;
 }
 
 /// Watches certificates, orders them, and answers plain HTTP, until it is dropped.

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use watchfire_sockets::VitalThread;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -45,12 +46,13 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
 
 /// Runs a task, such as the requests to one server, on a thread of its own until the result is dropped.
 pub fn run_on_thread(
-    name: &str,
+    name: &'static str,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<oneshot::Sender<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let run = move || {
+        let _vital = VitalThread::enter(name);
         runtime.block_on(async {
             tokio::select! {
                 () = task => {}

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use watchfire_types::VitalThread;
 
 use axum::extract::ConnectInfo;
 use axum::middleware::from_fn_with_state;
@@ -144,7 +145,10 @@ impl AdminServer {
             runtime.block_on(async {
                 let mut tasks = JoinSet::new();
                 for (listener, router) in serving {
-                    tasks.spawn(accept(listener, router));
+                    tasks.spawn(async move {
+                        let _vital = VitalThread::enter("admin");
+                        accept(listener, router).await;
+                    });
                 }
                 // Nothing is sent: the sender's drop ends the wait.
                 stopped.await.ok();

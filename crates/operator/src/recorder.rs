@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant as SystemInstant, SystemTime};
+use watchfire_types::VitalThread;
 
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
@@ -30,6 +31,7 @@ impl RecorderThread {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("recorder".into()).spawn(move || {
+            let _vital = VitalThread::enter("recorder");
             runtime.block_on(async {
                 let mut recorder = Recorder::new(operator, file);
                 tokio::select! {

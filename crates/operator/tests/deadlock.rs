@@ -97,6 +97,21 @@ fn a_process_with_an_event_loop_that_panics_ends_with_an_error() {
 }
 
 #[test]
+fn a_process_with_another_thread_that_panics_is_not_ready_and_ends_with_an_error() {
+    let mut server = Server::start(1, &[]);
+    let stream = TcpStream::connect(server.0.address).expect("a connection");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&thread=bus", server.0.address);
+    drop(tungstenite::client(url, stream).expect("a WebSocket"));
+    // It may have ended before this looks.
+    eventually("it is not ready", || {
+        server.get("/readyz").is_none_or(|(status, text)| {
+            status == 503 && text.contains(r#""threads":{"ok":false,"panicked":["bus"]}"#)
+        })
+    });
+    assert_eq!(server.0.child.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
 fn the_watchdog_is_not_served_while_an_event_loop_is_blocked() {
     const TIMEOUT: Duration = Duration::from_secs(1);
     let folder = tempfile::tempdir().expect("a folder");

@@ -24,6 +24,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
+use watchfire_types::VitalThread;
 
 use bytes::Bytes;
 use libp2p::swarm::{Config, Swarm};
@@ -99,6 +100,7 @@ impl Host {
         served.push(Arc::new(store.clone()));
 
         let thread = thread::Builder::new().name("p2p".to_owned()).spawn(move || {
+            let _vital = VitalThread::enter("p2p");
             let runtime = match runtime(settings.threads) {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready_sender.send(Err(error.into()))),

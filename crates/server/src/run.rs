@@ -123,14 +123,14 @@ impl Server {
         let mut loops = server.loop_watch();
         let end = tokio::select! {
             () = restarts.until_end(stop, || loops.stalled().is_empty()) => Ok(()),
-            panic = server.panicked() => Err(RunError::EventLoop(panic)),
+            panic = server.panicked() => Err(panic.into()),
             error = machines::place_lost(&mut machine) => {
                 tracing::error!(%error, "this machine stops");
                 Err(error.into())
             }
         };
         match end {
-            Err(RunError::EventLoop(_)) => server.end_after_panic().await,
+            Err(RunError::EventLoop(_) | RunError::Thread(_)) => server.end_after_panic().await,
             _ => server.drain().await,
         }
         if let Some(machine) = machine {

@@ -113,3 +113,5 @@ pub use tcp_info::TcpInfo;
 pub use tls::Certificates;
 #[cfg(feature = "tls")]
 pub use tls::{Certificate, FindChallenge, TlsError, TlsFiles};
+/// For the crates above that run threads beside the event loops.
+pub use watchfire_types::VitalThread;

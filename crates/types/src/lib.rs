@@ -18,6 +18,7 @@ mod slab;
 mod socket_id;
 mod topic;
 mod trace_context;
+mod vital_thread;
 
 pub use fixed_hash::FixedHash;
 pub use instant::Instant;
@@ -28,3 +29,4 @@ pub use slab::Slab;
 pub use socket_id::{ShardId, SocketId};
 pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};
 pub use trace_context::TraceContext;
+pub use vital_thread::VitalThread;

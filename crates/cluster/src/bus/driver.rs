@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
-use watchfire_types::NodeId;
+use watchfire_types::{NodeId, VitalThread};
 
 use crate::bus::link::{Ended, Link};
 use crate::bus::shared::{NewLink, Shared, TICK};
@@ -44,6 +44,7 @@ pub(crate) fn is_bus_thread() -> bool {
 /// Runs until the bus is stopped.
 pub(crate) fn run(runtime: &Runtime, shared: Arc<Shared>) {
     IS_BUS.set(true);
+    let _vital = VitalThread::enter("bus");
     let driver = Rc::new(Driver {
         shared,
         buffer: RefCell::new(vec![0; READ_BYTES].into()),
@@ -137,6 +138,7 @@ impl Driver {
         let task = tokio::task::spawn_local({
             let link = link.clone();
             async move {
+                let _vital = VitalThread::enter("bus");
                 let ended = link.run(&driver).await;
                 driver.end(&link, ended);
             }

@@ -1,6 +1,6 @@
 //! A server that writes its log as JSON, with settings as TOML in its argument. The channel `crash` panics
 //! at each message, and `block` blocks its event loop for ever. The end of a client with the parameter
-//! `panics` ends its event loop. The tests start the program.
+//! `panics` ends its event loop, and a client with `thread` a thread beside them. The tests start the program.
 
 use std::sync::Arc;
 
@@ -43,6 +43,13 @@ impl Drop for PanicsAtTheEnd {
 }
 
 fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
+    if let Some(name) = connect.params.text("thread") {
+        let name: &'static str = name.to_owned().leak();
+        std::thread::spawn(move || {
+            let _vital = watchfire_types::VitalThread::enter(name);
+            panic!("a requested panic");
+        });
+    }
     let assigns = connect.params.text("panics").map(|_| Arc::new(PanicsAtTheEnd) as _);
     Ok(Connected { assigns, ..Connected::default() })
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use watchfire_types::VitalThread;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -87,6 +88,7 @@ impl Gateway {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = sync_channel(1);
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {
+            let _vital = VitalThread::enter("gateway");
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(start.run(opened, stopped, &ready, retries)),
                 Err(error) => drop(ready.send(Err(GatewayError::Thread(error)))),

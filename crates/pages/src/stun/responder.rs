@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use watchfire_types::Instant;
+use watchfire_types::{Instant, VitalThread};
 
 use super::allowance::{Allowance, StunLimits};
 use super::counters::{StunCounters, count};
@@ -101,7 +101,11 @@ impl Responder {
             runtime.block_on(async {
                 let mut serving = JoinSet::new();
                 for socket in sockets {
-                    serving.spawn(serve(socket, shared.clone()));
+                    let shared = shared.clone();
+                    serving.spawn(async move {
+                        let _vital = VitalThread::enter("stun");
+                        serve(socket, shared).await;
+                    });
                 }
                 // Nothing is sent: the sender's drop ends the wait.
                 stopped.await.ok();

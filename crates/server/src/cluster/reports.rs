@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
+use watchfire_types::VitalThread;
 
 /// The shortest time between two rounds of reports. It bounds the messages that clients can cause,
 /// and is the longest delay of a report in this process.
@@ -45,6 +46,7 @@ impl ReportWakes {
     pub fn start(self, reporters: &[Arc<dyn Reporter>]) -> io::Result<()> {
         let reporters: Vec<Weak<dyn Reporter>> = reporters.iter().map(Arc::downgrade).collect();
         thread::Builder::new().name("reports".into()).spawn(move || {
+            let _vital = VitalThread::enter("reports");
             while let Ok(()) = self.0.recv() {
                 while send_all(&reporters) {
                     thread::sleep(PAUSE);

@@ -9,6 +9,7 @@ use axum::{Json, Router};
 use http::{StatusCode, header};
 use serde_json::{Map, Value, json};
 use watchfire_auth::Auth;
+use watchfire_types::VitalThread;
 
 use crate::cluster::Cluster;
 use crate::metrics::Metrics;
@@ -72,6 +73,12 @@ impl Health {
                 details: json!({ "of": event_loops, "panicked": panicked }),
             },
         ];
+        let panicked = VitalThread::panicked();
+        conditions.push(Condition {
+            name: "threads",
+            is_met: panicked.is_empty(),
+            details: json!({ "panicked": panicked }),
+        });
         if self.has_machines {
             conditions.push(Condition {
                 name: "machines",

@@ -18,7 +18,7 @@ use watchfire_sockets::LoopPanic;
 use crate::cluster::PROCESSES_MAX;
 use crate::machines::ClusterError;
 use crate::restart::OpenError;
-use crate::server::{FeatureAddresses, StartError, cores};
+use crate::server::{FeatureAddresses, Panicked, StartError, cores};
 use crate::settings::Settings;
 
 pub(crate) use self::supervisor::supervise_all;
@@ -60,9 +60,21 @@ pub enum RunError {
     /// An event loop of this process panicked.
     #[error("the server has ended: {0}")]
     EventLoop(LoopPanic),
+    /// A thread of this process beside the event loops panicked.
+    #[error("the server has ended: the thread {0} panicked")]
+    Thread(String),
     /// A call to the operating system failed.
     #[error(transparent)]
     System(#[from] io::Error),
+}
+
+impl From<Panicked> for RunError {
+    fn from(panic: Panicked) -> Self {
+        match panic {
+            Panicked::EventLoop(panic) => RunError::EventLoop(panic),
+            Panicked::Thread(name) => RunError::Thread(name.into()),
+        }
+    }
 }
 
 impl From<OpenError> for RunError {

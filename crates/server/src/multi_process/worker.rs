@@ -13,13 +13,13 @@ use tokio::time::Interval;
 use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_cluster::workers::{Control, HandoffSocket, Link, Order, WorkerSetup};
 use watchfire_settings::Sections;
-use watchfire_sockets::{Listeners, LoopPanic};
+use watchfire_sockets::Listeners;
 use watchfire_types::NodeId;
 
 use super::{RunError, StartupData};
 use crate::cluster::{Balancer, Cluster, ProcessStarts, Receiver, receive_connections};
 use crate::machines;
-use crate::server::{ProcessRole, RunningServer, Server, SharedListeners, cores};
+use crate::server::{Panicked, ProcessRole, RunningServer, Server, SharedListeners, cores};
 use crate::settings::Settings;
 
 /// The signals that a worker ignores: a terminal sends Ctrl-C to all processes, and a service manager may
@@ -152,14 +152,14 @@ fn role(
     })
 }
 
-/// Serves until the supervisor orders the end, or an event loop panics.
+/// Serves until the supervisor orders the end, or an event loop or another thread panics.
 async fn serve(
     server: &RunningServer,
     control: &Control,
     place: &mut Place,
     heartbeats: &mut Interval,
     lost_links: &mut mpsc::UnboundedReceiver<NodeId>,
-) -> Option<LoopPanic> {
+) -> Option<Panicked> {
     let mut loops = server.loop_watch();
     let mut panicked = pin!(server.panicked());
     loop {
@@ -193,7 +193,7 @@ async fn serve(
 /// supervised.
 async fn end(
     server: RunningServer,
-    panic: Option<LoopPanic>,
+    panic: Option<Panicked>,
     control: &Control,
     heartbeats: &mut Interval,
 ) -> Result<(), RunError> {
@@ -211,7 +211,7 @@ async fn end(
             }
             Some(panic) => {
                 server.end_after_panic().await;
-                Err(RunError::EventLoop(panic))
+                Err(panic.into())
             }
         }
     };

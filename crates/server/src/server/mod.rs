@@ -30,6 +30,7 @@ use plan::Plan;
 pub(crate) use self::checks::{cores, shards};
 pub(crate) use self::given::FeatureAddresses;
 pub(crate) use self::role::{ProcessRole, SharedListeners, random_secret};
+pub(crate) use self::running::Panicked;
 pub use self::running::RunningServer;
 pub use self::start_error::StartError;
 

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use watchfire_types::VitalThread;
 
 use tokio::time::timeout;
 use watchfire_auth::{Auth, FetchGuard};
@@ -22,11 +23,21 @@ use crate::tls::TlsThread;
 /// The longest time that a drain spends on each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
 
+/// How often the threads beside the event loops are looked at.
+const PANIC_CHECK_PERIOD: Duration = Duration::from_millis(200);
+
 /// How long event loops may take after a drain that follows a panic. Then the process ends anyway.
 const PANIC_GRACE: Duration = Duration::from_secs(3);
 
 /// How long a new server waits for the keys of tokens before it takes over.
 const PREPARATION: Duration = Duration::from_secs(10);
+
+/// The end of a thread by a panic, after which the process should end.
+pub(crate) enum Panicked {
+    EventLoop(LoopPanic),
+    /// Another thread, with its name.
+    Thread(&'static str),
+}
 
 /// A running server, which stops when it is dropped.
 pub struct RunningServer {
@@ -108,12 +119,18 @@ impl RunningServer {
         }
     }
 
-    /// Returns when an event loop of this process has ended by a panic.
-    pub(crate) fn panicked(&self) -> impl Future<Output = LoopPanic> + use<> {
-        self.sockets.panicked()
+    /// Returns when an event loop of this process has ended by a panic, or a thread beside them.
+    pub(crate) fn panicked(&self) -> impl Future<Output = Panicked> + use<> {
+        let event_loop = self.sockets.panicked();
+        async {
+            tokio::select! {
+                panic = event_loop => Panicked::EventLoop(panic),
+                thread = panicked_thread() => Panicked::Thread(thread),
+            }
+        }
     }
 
-    /// Ends this process's part after a panic of an event loop: drains the other loops, for a
+    /// Ends this process's part after a panic of a thread: drains the other loops, for a
     /// bounded time, because a panic may have left anything behind.
     pub(crate) async fn end_after_panic(self) {
         let longest = self.drain_period() + PANIC_GRACE;
@@ -144,5 +161,16 @@ impl RunningServer {
     pub fn drain_period(&self) -> Duration {
         let clients = u32::try_from(self.clients()).unwrap_or(u32::MAX);
         self.drain_period.min(DRAIN_PACE.saturating_mul(clients))
+    }
+}
+
+/// The name of the first thread that has ended by a panic.
+async fn panicked_thread() -> &'static str {
+    let mut ticks = tokio::time::interval(PANIC_CHECK_PERIOD);
+    loop {
+        ticks.tick().await;
+        if let Some(name) = VitalThread::panicked().first() {
+            return name;
+        }
     }
 }

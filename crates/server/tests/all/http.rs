@@ -27,6 +27,7 @@ fn a_running_server_is_ready_and_names_its_conditions() {
             "accepting": { "ok": true },
             "processes": { "ok": true, "up": 1, "of": 1, "missing": [] },
             "event_loops": { "ok": true, "of": 2, "panicked": [] },
+            "threads": { "ok": true, "panicked": [] },
         },
     });
     assert_eq!(health, expected);

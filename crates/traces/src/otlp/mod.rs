@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
+use watchfire_types::VitalThread;
 
 use http::Uri;
 use opentelemetry::KeyValue;
@@ -115,6 +116,7 @@ impl Sending {
             .name("traces".into())
             .spawn(move || {
                 let _running = running;
+                let _vital = VitalThread::enter("traces");
                 runtime.block_on(sending.run(stopped));
                 // A host name that is still being resolved must not delay the end.
                 runtime.shutdown_background();

@@ -17,7 +17,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use watchfire_types::NodeId;
+use watchfire_types::{NodeId, VitalThread};
 
 use self::peers::Peers;
 use crate::nats::claim::announced_format;
@@ -107,6 +107,7 @@ impl Links {
             Ok(())
         };
         let thread = thread::Builder::new().name("nats".into()).spawn(move || {
+            let _vital = VitalThread::enter("nats");
             if let Err(error) = run() {
                 tracing::error!(%error, "cannot run the links to other machines");
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 use std::{io, thread};
+use watchfire_types::VitalThread;
 
 use super::list::DenyList;
 
@@ -26,6 +27,7 @@ impl DenyListWatcher {
         let (stop, stopped) = mpsc::channel();
         let deny_list = deny_list.clone();
         thread::Builder::new().name("deny-list".into()).spawn(move || {
+            let _vital = VitalThread::enter("deny-list");
             let mut is_readable = true;
             while stopped.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let refreshed = deny_list.refresh();
