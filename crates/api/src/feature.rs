@@ -115,6 +115,7 @@ impl ApiPart {
             processes: processes.clone(),
             answered: CountersBy::new(["method", "result"]),
             running: Semaphore::new(api.requests_max as usize),
+            waiting: Semaphore::new(api.requests_max as usize / 2),
             body_bytes_max,
         });
         ApiPart { processes, calls: calls.map(Arc::new), listen: api.listen, limits }

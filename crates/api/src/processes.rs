@@ -27,12 +27,6 @@ impl Processes {
         self.own.publisher.reserved.check(topic)
     }
 
-    /// Does a call that publishes.
-    pub fn publish(&self, call: &PublishCall<'_>) -> Result<Answer, CallError> {
-        let body = self.own.publisher.run(call)?.to_string();
-        Ok(Answer { body, is_replayed: false })
-    }
-
     /// Asks every process. If one does not answer, the result is an error, but the others were asked.
     pub async fn ask_all<T: DeserializeOwned>(
         &self,

@@ -1,7 +1,7 @@
 //! `publish`, `broadcast` and `batch`: messages to the subscribers of topics.
 //!
 //! Nothing here waits, so a publishing call runs as one step, in the process that decides whether
-//! it is a repeat.
+//! it is a repeat. A call whose topics have no room waits before, in `requests.rs`.
 
 use std::sync::Arc;
 
@@ -86,6 +86,20 @@ struct Publication {
     body: Body,
 }
 
+/// A call that was read and checked. Nothing of it is published.
+pub struct Prepared {
+    /// A call of a batch may be wrong, and those after it right.
+    publications: Vec<Result<Publication, CallError>>,
+    is_batch: bool,
+}
+
+impl Prepared {
+    pub fn topics(&self) -> Vec<&str> {
+        let right = self.publications.iter().flatten();
+        right.flat_map(|publication| &publication.topics).map(|topic| &**topic).collect()
+    }
+}
+
 /// How much more one request may publish.
 struct Allowance {
     messages: usize,
@@ -105,47 +119,60 @@ pub struct Publisher {
 impl Publisher {
     /// Does a call. The response is JSON.
     pub fn run(&self, call: &PublishCall<'_>) -> Result<Value, CallError> {
-        let mut allowance =
-            Allowance { messages: MESSAGES_MAX, bytes: GROWTH_MAX * self.body_bytes_max };
-        if let Some((topic, event)) = call.binary {
-            let body = Body::Binary(Bytes::copy_from_slice(call.body));
-            let publication = self.checked(vec![topic.into()], event.into(), body)?;
-            return self.publish(publication, &mut allowance);
-        }
-        match call.method {
-            PublishMethod::Publish => {
-                let publication = self.published(parse(call.body)?)?;
-                self.publish(publication, &mut allowance)
-            }
-            PublishMethod::Broadcast => {
-                let publication = self.broadcasted(parse(call.body)?)?;
-                self.publish(publication, &mut allowance)
-            }
-            PublishMethod::Batch => self.run_batch(parse(call.body)?, &mut allowance),
-        }
+        self.prepare(call).map(|prepared| self.send(prepared))
     }
 
-    /// Does the calls of a batch in their order. A call that fails does not stop those after it.
-    fn run_batch(
+    /// Reads and checks a call.
+    pub fn prepare(&self, call: &PublishCall<'_>) -> Result<Prepared, CallError> {
+        let mut allowance =
+            Allowance { messages: MESSAGES_MAX, bytes: GROWTH_MAX * self.body_bytes_max };
+        let publication = match (call.binary, call.method) {
+            (Some((topic, event)), _) => {
+                let body = Body::Binary(Bytes::copy_from_slice(call.body));
+                self.checked(vec![topic.into()], event.into(), body)?
+            }
+            (None, PublishMethod::Publish) => self.published(parse(call.body)?)?,
+            (None, PublishMethod::Broadcast) => self.broadcasted(parse(call.body)?)?,
+            (None, PublishMethod::Batch) => {
+                return self.prepare_batch(parse(call.body)?, &mut allowance);
+            }
+        };
+        Ok(Prepared { publications: vec![Ok(allowance.spend(publication)?)], is_batch: false })
+    }
+
+    /// Prepares the calls of a batch in their order. A call that fails does not stop those after it.
+    fn prepare_batch(
         &self,
         batch: BatchParams<'_>,
         allowance: &mut Allowance,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Prepared, CallError> {
         let calls = batch.calls.len();
         if calls > BATCH_CALLS_MAX {
             let message = format!("a batch has at most {BATCH_CALLS_MAX} calls, not {calls}");
             return Err(CallError::new(Code::BadRequest, message));
         }
-        let run = |call: &RawValue| {
+        let prepare = |call: &RawValue| {
             let publication = match parse(call.get().as_bytes())? {
                 BatchCall::Publish(params) => self.published(params)?,
                 BatchCall::Broadcast(params) => self.broadcasted(params)?,
             };
-            self.publish(publication, allowance)
+            allowance.spend(publication)
         };
-        let results = batch.calls.into_iter().map(run);
-        let results = results.map(|result| result.unwrap_or_else(|error| error.to_json()));
-        Ok(json!({ "results": results.collect::<Vec<Value>>() }))
+        let publications = batch.calls.into_iter().map(prepare).collect();
+        Ok(Prepared { publications, is_batch: true })
+    }
+
+    /// Publishes what was prepared. The response is JSON.
+    pub fn send(&self, prepared: Prepared) -> Value {
+        let results = prepared.publications.into_iter().map(|publication| match publication {
+            Ok(publication) => self.publish(publication),
+            Err(error) => error.to_json(),
+        });
+        let mut results: Vec<Value> = results.collect();
+        match prepared.is_batch {
+            true => json!({ "results": results }),
+            false => results.swap_remove(0),
+        }
     }
 
     fn published(&self, params: PublishParams<'_>) -> Result<Publication, CallError> {
@@ -185,24 +212,19 @@ impl Publisher {
         Ok(Publication { topics, event, body })
     }
 
-    /// Publishes to all topics, or to none if the request would publish too much.
-    fn publish(
-        &self,
-        publication: Publication,
-        allowance: &mut Allowance,
-    ) -> Result<Value, CallError> {
-        let Publication { topics, event, body } = publication;
-        allowance.spend(topics.len(), body.len())?;
+    fn publish(&self, Publication { topics, event, body }: Publication) -> Value {
         for topic in topics {
             self.metrics.broadcasts.inc();
             self.endpoint.broadcast(&topic, &event, body.clone()).expect("the payload was checked");
         }
-        Ok(json!({}))
+        json!({})
     }
 }
 
 impl Allowance {
-    fn spend(&mut self, messages: usize, payload_bytes: usize) -> Result<(), CallError> {
+    /// Returns a publication to all its topics, or to none if the request would publish too much.
+    fn spend(&mut self, publication: Publication) -> Result<Publication, CallError> {
+        let (messages, payload_bytes) = (publication.topics.len(), publication.body.len());
         let too_large = |message: String| Err(CallError::new(Code::PayloadTooLarge, message));
         let Some(messages_left) = self.messages.checked_sub(messages) else {
             return too_large(format!("a request publishes to at most {MESSAGES_MAX} topics"));
@@ -214,7 +236,7 @@ impl Allowance {
             ));
         };
         *self = Allowance { messages: messages_left, bytes: bytes_left };
-        Ok(())
+        Ok(publication)
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Calls {
     pub answered: CountersBy<2>,
     /// Bounds the calls that run at the same time, and with them the bodies in memory.
     pub running: Semaphore,
+    /// Bounds the running calls that wait for the readers of a topic.
+    pub waiting: Semaphore,
     pub body_bytes_max: usize,
 }
 
@@ -137,13 +139,44 @@ impl Calls {
         let binary = target.as_ref().map(|target| (&*target.topic, &*target.event));
         let body = if is_binary { body } else { json_of(parts, body)? };
         let call = PublishCall { method, binary, body };
-        match idempotency_key(&parts.headers)? {
-            None => self.processes.publish(&call),
+        let key_of_repeats = idempotency_key(&parts.headers)?;
+        let publisher = &self.processes.own.publisher;
+        let prepared = publisher.prepare(&call);
+        if let Ok(prepared) = &prepared {
+            self.wait_for_room(&prepared.topics()).await?;
+        }
+        match key_of_repeats {
+            None => {
+                let body = publisher.send(prepared?).to_string();
+                Ok(Answer { body, is_replayed: false })
+            }
             Some(name) => {
                 let fingerprint = fingerprint(&call);
                 self.processes.publish_once(&key.name, name, fingerprint, call).await
             }
         }
+    }
+
+    /// Waits until the topics of a call have room for its messages. Nothing was published: an error
+    /// lets the caller repeat the call.
+    async fn wait_for_room(&self, topics: &[&str]) -> Result<(), CallError> {
+        let publisher = &self.processes.own.publisher;
+        let endpoint = &publisher.endpoint;
+        let Some(full) = topics.iter().find(|topic| !endpoint.has_room(topic)) else {
+            return Ok(());
+        };
+        publisher.metrics.publishers_waited.inc();
+        // Calls that wait must leave room for calls of other topics.
+        if let Ok(_waiting) = self.waiting.try_acquire()
+            && endpoint.wait_for_room(topics).await
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot publish to {full:?}: its subscribers have not read the messages before; \
+             nothing was published, try again"
+        );
+        Err(CallError::new(Code::Unavailable, message))
     }
 }
 

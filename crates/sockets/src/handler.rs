@@ -74,6 +74,11 @@ pub trait SocketHandler: 'static {
     /// Called ten times a second.
     fn handle_tick(&mut self, sockets: &mut Sockets, now: Instant);
 
+    /// The queue of at least one socket got shorter: [`Sockets::is_awaited`] may have become false.
+    fn handle_relief(&mut self, sockets: &mut Sockets) {
+        let _ = sockets;
+    }
+
     /// Do one slice of pending work (about 2,000 sends); true if more is pending. The shard serves
     /// HTTP and its other sockets between two slices.
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool;

@@ -23,11 +23,15 @@ pub struct SocketLimits {
     /// Longest wait for a client's close frame. When it passes, the connection ends.
     pub close_timeout: Duration,
     /// Unsent bytes queued for one socket, including the overhead of each frame. A full queue
-    /// closes the socket with 1013 immediately. An empty queue accepts one frame of any size.
+    /// closes the socket with 1013 immediately, unless it moves. An empty queue accepts one frame of
+    /// any size.
     pub queued_bytes_max: usize,
     /// Longest time that a queue may make no progress. When it passes, the socket is closed with
     /// 1013.
     pub slow_timeout: Duration,
+    /// Longest time that a queue over a half of `queued_bytes_max` counts as one that moves, although
+    /// it has not shrunk to a quarter: see [`crate::Sockets::is_awaited`]. 0: none counts so.
+    pub crowded_timeout: Duration,
     /// The kernel's send buffer of one socket (`SO_SNDBUF`; Linux doubles it for its own use).
     /// It bounds the memory of an unread socket, in addition to `queued_bytes_max`.
     pub send_buffer_bytes: usize,
@@ -56,6 +60,7 @@ impl Default for SocketLimits {
             close_timeout: Duration::from_secs(5),
             queued_bytes_max: 1024 * 1024,
             slow_timeout: Duration::from_secs(30),
+            crowded_timeout: Duration::from_secs(5),
             send_buffer_bytes: 128 * 1024,
             user_timeout: Duration::from_secs(30),
             sockets_max: 0,

@@ -123,6 +123,7 @@ pub fn longpoll_session(bytes: &[u8]) {
         window: Duration::from_millis(100),
         queued_messages_max: 8,
         queued_bytes_max: 20,
+        leeway: 1,
     };
     let mut now = Instant::ZERO;
     let mut session = LongPoll::new(now);

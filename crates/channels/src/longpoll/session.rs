@@ -20,7 +20,8 @@
 //!
 //! With `window = 10s`, a GET is parked at 0 s and answered at 3 s with one message. The next GET is on
 //! its way for 100 ms, in which five messages arrive. It gets these five, in their order, and is not
-//! parked. If no GET comes, the session ends at 18 s, one and a half windows after the answer: the
+//! parked. An answer has at most `queued_bytes_max` bytes, or one message of any size: the rest waits for
+//! the next GET. If no GET comes, the session ends at 18 s, one and a half windows after the answer: the
 //! client had time for a lost connection and another trial. A parked GET whose connection closes does
 //! the same, from the time of the close.
 //!
@@ -62,6 +63,9 @@ pub struct LongPollLimits {
     /// Bytes of messages that wait for a poll; above it, the session ends in the same way. One
     /// message counts at most a quarter of it, so a session holds at least four of any size.
     pub queued_bytes_max: u32,
+    /// How many times both bounds may be exceeded now: more than once only for a client that polls, and
+    /// whose messages the driver bounds in another way.
+    pub leeway: u32,
 }
 
 impl Default for LongPollLimits {
@@ -70,6 +74,7 @@ impl Default for LongPollLimits {
             window: Duration::from_secs(10),
             queued_messages_max: 1_000,
             queued_bytes_max: 1 << 20,
+            leeway: 1,
         }
     }
 }
@@ -160,16 +165,16 @@ impl LongPoll {
                 out.push(Output::Answer { connection, status: Status::Gone, messages: Vec::new() });
             }
             (Input::Poll { connection }, _) => {
-                self.answer_poll(now, out);
+                self.answer_poll(now, limits, out);
                 self.enter_state(now, State::Parked { connection });
                 if !self.queued.is_empty() {
-                    self.answer_poll(now, out);
+                    self.answer_poll(now, limits, out);
                 }
             }
             (Input::Message(_), State::Ended) => {}
             (Input::Message(message), State::Parked { .. }) => {
                 self.queued.push(message);
-                self.answer_poll(now, out);
+                self.answer_poll(now, limits, out);
             }
             (Input::Message(message), State::Idle) => self.queue(now, limits, message, out),
             (Input::PollClosed { connection }, State::Parked { connection: parked })
@@ -179,7 +184,7 @@ impl LongPoll {
             }
             (Input::PollClosed { .. }, _) => {}
             (Input::Tick, state) => match (self.next_wake(limits), state) {
-                (Some(at), State::Parked { .. }) if at <= now => self.answer_poll(now, out),
+                (Some(at), State::Parked { .. }) if at <= now => self.answer_poll(now, limits, out),
                 (Some(at), State::Idle) if at <= now => self.end(now, EndReason::IdleTimeout, out),
                 _ => {}
             },
@@ -193,6 +198,11 @@ impl LongPoll {
             State::Idle => Some(self.since + limits.idle_max()),
             State::Ended => None,
         }
+    }
+
+    /// When the state began: when the last poll arrived, was answered, or closed.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     pub fn is_parked(&self) -> bool {
@@ -221,11 +231,19 @@ impl LongPoll {
         self.enter_state(now, State::Ended);
     }
 
-    /// Answers the parked poll, if any, with all queued messages.
-    fn answer_poll(&mut self, now: Instant, out: &mut Vec<Output>) {
+    /// Answers the parked poll, if any, with the oldest queued messages. The answer is a copy of them, so
+    /// its bytes are bounded; the messages themselves may be shared with other sessions.
+    fn answer_poll(&mut self, now: Instant, limits: &LongPollLimits, out: &mut Vec<Output>) {
         let State::Parked { connection } = self.state else { return };
-        let messages = mem::take(&mut self.queued);
-        self.queued_bytes = 0;
+        let mut bytes = 0;
+        let fits = |message: &&Bytes| {
+            bytes += message.len();
+            bytes == message.len() || bytes <= limits.queued_bytes_max as usize
+        };
+        let count = self.queued.iter().take_while(fits).count();
+        let rest = self.queued.split_off(count);
+        self.queued_bytes = rest.iter().map(|message| counted(message, limits)).sum();
+        let messages = mem::replace(&mut self.queued, rest);
         let status = if messages.is_empty() { Status::NoContent } else { Status::Ok };
         out.push(Output::Answer { connection, status, messages });
         self.enter_state(now, State::Idle);
@@ -238,13 +256,12 @@ impl LongPoll {
         message: Bytes,
         out: &mut Vec<Output>,
     ) {
-        let counted_max = (limits.queued_bytes_max / LARGE_MESSAGES).max(1);
-        let len = u32::try_from(message.len()).unwrap_or(u32::MAX).min(counted_max);
-        let queued_bytes = self.queued_bytes.saturating_add(len);
-        if self.queued.len() >= limits.queued_messages_max as usize {
+        let queued_bytes = self.queued_bytes.saturating_add(counted(&message, limits));
+        let most = |bound: u32| bound.saturating_mul(limits.leeway);
+        if self.queued.len() >= most(limits.queued_messages_max) as usize {
             return self.end(now, EndReason::TooManyMessages, out);
         }
-        if queued_bytes > limits.queued_bytes_max {
+        if queued_bytes > most(limits.queued_bytes_max) {
             return self.end(now, EndReason::TooManyBytes, out);
         }
         self.queued.push(message);
@@ -260,4 +277,10 @@ impl LongPoll {
         self.state = state;
         self.since = now;
     }
+}
+
+/// The bytes of a message as they count for the limit.
+fn counted(message: &Bytes, limits: &LongPollLimits) -> u32 {
+    let counted_max = (limits.queued_bytes_max / LARGE_MESSAGES).max(1);
+    u32::try_from(message.len()).unwrap_or(u32::MAX).min(counted_max)
 }

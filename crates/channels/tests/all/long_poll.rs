@@ -114,6 +114,19 @@ fn one_byte_over_the_limit_ends_the_session() {
 }
 
 #[test]
+fn a_session_with_leeway_holds_more_and_an_answer_has_the_bytes_of_the_limit() {
+    let mut client = Client::connected_at(0);
+    (client.limits.queued_bytes_max, client.limits.leeway) = (20, 2);
+    for n in 1..=8 {
+        assert_eq!(client.send(0, &format!("n{n}0")), [], "five bytes with its quotes");
+    }
+    assert_eq!(client.poll(0, 7), [answer(7, Status::Ok, &["n10", "n20", "n30", "n40"])]);
+    assert_eq!(client.session.queued_bytes(), 20);
+    assert_eq!(client.poll(0, 8), [answer(8, Status::Ok, &["n50", "n60", "n70", "n80"])]);
+    assert_eq!(client.session.queued_bytes(), 0);
+}
+
+#[test]
 fn a_message_of_any_size_counts_at_most_a_quarter_of_the_limit() {
     let mut client = Client::connected_at(0);
     client.limits.queued_bytes_max = 1_000;

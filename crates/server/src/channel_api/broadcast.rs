@@ -1,6 +1,6 @@
 //! A message to a whole topic, encoded once per wire format and shared by every subscriber.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use watchfire_hub::history::Position;
 
 use super::address::ChannelAddress;
 use super::encoding::{self, Encoded};
+use super::flows::Flows;
 use super::payload::Body;
 
 /// The place of a message in the log of its topic.
@@ -31,6 +32,9 @@ pub struct Broadcast {
     pub placed: Option<Box<Placed>>,
     /// When this process published or received it.
     pub published: Instant,
+    /// Counts the message until it was given to each subscriber, and its bytes until they are sent.
+    /// `None`: nobody waits for it.
+    flows: Option<Arc<Flows>>,
     frames: [OnceLock<Option<Bytes>>; 2],
     messages: [OnceLock<Option<Bytes>>; 2],
 }
@@ -44,33 +48,58 @@ impl Broadcast {
             except,
             placed: None,
             published: Instant::now(),
+            flows: None,
             frames: Default::default(),
             messages: Default::default(),
         }
     }
 
+    /// The message, while the publishers of its topic wait for it.
+    pub fn counted(mut self, flows: &Arc<Flows>) -> Arc<Self> {
+        flows.depart(&self.topic, self.body.len());
+        self.flows = Some(flows.clone());
+        Arc::new(self)
+    }
+
     /// A message of a topic with a history.
     pub fn placed(topic: &str, event: &str, body: Body, placed: Placed) -> Self {
-        Broadcast { placed: Some(Box::new(placed)), ..Broadcast::new(topic, event, body, None) }
+        let mut broadcast = Broadcast::new(topic, event, body, None);
+        broadcast.placed = Some(Box::new(placed));
+        broadcast
     }
 
     /// The WebSocket frame with its header. `None` when this serializer cannot carry the body.
     pub fn frame(&self, serializer: Serializer) -> Option<&Bytes> {
         self.frames[serializer as usize]
-            .get_or_init(|| self.encode(serializer).map(Encoded::into_frame))
+            .get_or_init(|| Some(self.shared(self.encode(serializer)?.into_frame())))
             .as_ref()
     }
 
     /// The message for a long-poll response. `None` when long poll cannot carry the body.
     pub fn message(&self, serializer: Serializer) -> Option<&Bytes> {
         self.messages[serializer as usize]
-            .get_or_init(|| self.encode(serializer)?.into_longpoll_message())
+            .get_or_init(|| Some(self.shared(self.encode(serializer)?.into_longpoll_message()?)))
             .as_ref()
+    }
+
+    fn shared(&self, bytes: Bytes) -> Bytes {
+        match &self.flows {
+            Some(flows) => flows.counted(bytes),
+            None => bytes,
+        }
     }
 
     fn encode(&self, serializer: Serializer) -> Option<Encoded> {
         let position = self.placed.as_ref().map(|placed| placed.position);
         encoding::broadcast(serializer, &self.topic, &self.event, self.body.as_payload(), position)
+    }
+}
+
+impl Drop for Broadcast {
+    fn drop(&mut self) {
+        if let Some(flows) = &self.flows {
+            flows.land(&self.topic, self.body.len());
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use watchfire_types::{Instant, NodeId, ShardId};
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
 use super::broadcast::{Broadcast, Placed};
+use super::flows::{Flows, Waiter};
 use super::messages::Message;
 use super::parking::ParkedRequest;
 use super::payload::{Body, PayloadError};
@@ -23,6 +24,7 @@ use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
 use crate::cluster::{ClusterPart, PartLink, SendError};
 use crate::history::{History, LocalDelivery};
+use crate::settings::Settings;
 
 /// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
 /// any thread.
@@ -48,6 +50,7 @@ pub struct Endpoint {
     // Set once: channels get their handle before the shards start.
     shards: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
     link: PartLink,
+    flows: Arc<Flows>,
     /// `None`: no topic has a history.
     history: Option<Arc<History>>,
 }
@@ -55,6 +58,7 @@ pub struct Endpoint {
 /// The shards of this process, for messages with positions.
 struct Shards {
     senders: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
+    flows: Arc<Flows>,
     /// Shards whose queue was full, and the topics of which they have missed messages.
     lagging: Mutex<BTreeSet<(ShardId, Arc<str>)>>,
 }
@@ -81,7 +85,8 @@ impl LocalDelivery for Shards {
     ) {
         let body = Body::Json(String::from(&*message.payload).into());
         let placed = Placed { after, position };
-        let broadcast = Arc::new(Broadcast::placed(topic, &message.event, body, placed));
+        let broadcast = Broadcast::placed(topic, &message.event, body, placed);
+        let broadcast = broadcast.counted(&self.flows);
         for shard in self.senders() {
             self.send(shard, topic, ShardMessage::Broadcast(broadcast.clone()));
         }
@@ -119,12 +124,27 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// A handle to a server whose shards have not started.
-    pub(crate) fn unconnected(link: PartLink, history: Option<Arc<History>>) -> Self {
-        let shards = Arc::default();
+    pub(crate) fn unconnected(
+        settings: &Settings,
+        link: PartLink,
+        history: Option<Arc<History>>,
+    ) -> Self {
+        let shards: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>> = Arc::default();
+        let called = Arc::clone(&shards);
+        let flows = Flows::new(
+            settings,
+            Box::new(move |shard, topic| {
+                let shards = called.get().map_or(&[][..], |shards| shards);
+                if let Some(sender) = shards.get(usize::from(shard.0)) {
+                    sender.send(ShardMessage::Room { topic: topic.into() }).ok();
+                }
+            }),
+        );
         if let Some(history) = &history {
-            history.connect(Shards { senders: Arc::clone(&shards), lagging: Mutex::default() });
+            let (senders, flows) = (Arc::clone(&shards), flows.clone());
+            history.connect(Shards { senders, flows, lagging: Mutex::default() });
         }
-        Endpoint { shards, link, history }
+        Endpoint { shards, link, flows, history }
     }
 
     /// Connects all clones of this handle to the shards. Later calls change nothing.
@@ -164,10 +184,50 @@ impl Endpoint {
                 Body::Binary(_) => {}
             }
         }
-        let broadcast = Arc::new(Broadcast::new(topic, event, body, None));
+        let broadcast = Broadcast::new(topic, event, body, None).counted(&self.flows);
         self.deliver(&broadcast, None);
         self.publish(&broadcast);
         Ok(())
+    }
+
+    /// Whether a topic has room for more messages. It has none while earlier ones wait to be delivered,
+    /// or while the queue of a subscriber is full and moves (`socket.crowded_timeout`).
+    ///
+    /// [`Endpoint::broadcast`] never waits. An application that broadcasts much to one topic should wait
+    /// itself, or readers that cannot follow are closed with 1013. Messages of clients and calls of the
+    /// HTTP API wait on their own.
+    pub fn has_room(&self, topic: &str) -> bool {
+        self.flows.has_room(topic)
+    }
+
+    /// Waits until all topics have room. Returns false when they have none for twice
+    /// `socket.crowded_timeout`.
+    #[doc(hidden)]
+    pub async fn wait_for_room(&self, topics: &[&str]) -> bool {
+        let until = tokio::time::Instant::now() + self.flows.wait_max();
+        while let Some(topic) = topics.iter().find(|topic| !self.flows.has_room(topic)) {
+            let (waiter, called) = tokio::sync::oneshot::channel();
+            if self.flows.wait(topic, || Waiter::Call(waiter))
+                && tokio::time::timeout_at(until, called).await.is_err()
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(crate) fn flows(&self) -> &Arc<Flows> {
+        &self.flows
+    }
+
+    /// Reports to the other processes of which topics this one awaits subscribers.
+    pub(crate) fn report_flows(&self) {
+        let topics = self.flows.tick();
+        if !topics.is_empty() {
+            self.link.send_all(|| Message::Awaiting {
+                topics: topics.iter().map(|topic| &**topic).collect(),
+            });
+        }
     }
 
     /// The logs, if a topic has one.
@@ -312,7 +372,7 @@ fn broadcast_span(name: &'static str, kind: Kind, topic: &str, event: &str, body
 
 impl ClientSender for Endpoint {
     fn broadcast_here(&self, topic: &str, event: &str, body: Body) {
-        self.deliver(&Arc::new(Broadcast::new(topic, event, body, None)), None);
+        self.deliver(&Broadcast::new(topic, event, body, None).counted(&self.flows), None);
     }
 
     fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), SendError> {
@@ -339,9 +399,12 @@ impl ClusterPart for Endpoint {
                 let body = body.into();
                 let _deliver = broadcast_span("deliver", Kind::Consumer, topic, event, &body);
                 let broadcast = Broadcast::new(topic, event, body, except);
-                self.deliver(&Arc::new(broadcast), None);
+                self.deliver(&broadcast.counted(&self.flows), None);
             }
             Message::Disconnect { id } => self.disconnect_here(id),
+            Message::Awaiting { topics } => {
+                topics.iter().for_each(|topic| self.flows.note_elsewhere(topic));
+            }
             Message::Push { to, event, body } => {
                 ClientSender::push(self, to.into(), event, body.into()).ok();
             }

@@ -22,6 +22,11 @@ pub(super) enum Message<'a> {
     },
     /// Close the sockets with this id.
     Disconnect { id: &'a str },
+    /// The sender awaits subscribers of these topics, so publishers should wait.
+    Awaiting {
+        #[serde(borrow)]
+        topics: Vec<&'a str>,
+    },
     /// To one channel.
     Push { to: Address, event: &'a str, body: BodyRef<'a> },
     /// The reply to one message.
@@ -117,6 +122,7 @@ pub fn message_samples() -> Vec<crate::cluster::Samples> {
         samples!(enum Message<'_>:
             Message::Broadcast { topic: "t", event: "e", body: text, except: Some(at) },
             Message::Disconnect { id: "i" },
+            Message::Awaiting { topics: vec!["t"] },
             Message::Push { to: at, event: "e", body: bytes },
             Message::Reply { to: to(), status: "ok", body: text },
             relay(RelayKind::Segment),

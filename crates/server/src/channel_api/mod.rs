@@ -12,6 +12,7 @@ mod connect;
 mod connections;
 pub mod encoding;
 mod endpoint;
+mod flows;
 mod messages;
 mod parking;
 mod payload;
@@ -38,6 +39,7 @@ pub use connections::{
 };
 pub use encoding::Encoded;
 pub use endpoint::Endpoint;
+pub(crate) use flows::{Flows, Waiter};
 pub use messages::Address;
 #[cfg(test)]
 pub use messages::message_samples;

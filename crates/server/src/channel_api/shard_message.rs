@@ -25,6 +25,8 @@ pub enum ShardMessage {
     Broadcast(Arc<Broadcast>),
     /// The subscribers on this shard have missed messages of this topic, which has a history.
     Reset { topic: Arc<str> },
+    /// A topic has room again: publishers of this shard wait for it.
+    Room { topic: Box<str> },
     /// Close the sockets with this id.
     Disconnect { id: String },
     /// Answer a question about this shard's clients.

@@ -110,6 +110,6 @@ mod tests {
             assert!(limit["value"].is_u64(), "limits.{name} is not listed");
             assert!(limit["when_reached"].is_string(), "limits.{name}");
         }
-        assert_eq!(listed.as_object().unwrap().len(), 27);
+        assert_eq!(listed.as_object().unwrap().len(), 28);
     }
 }

@@ -27,6 +27,8 @@ pub struct Metrics {
     pub(crate) sockets: SocketMetrics,
     /// Broadcasts that other threads than those of shards published.
     pub broadcasts: Counter,
+    /// Calls of the API that had to wait, because a topic had no room.
+    pub publishers_waited: Counter,
     /// Channels that an application's panic or error ended.
     pub(crate) crashes: Counter,
     /// Signals of clients on other machines.
@@ -40,6 +42,7 @@ impl Default for Metrics {
             shards: RwLock::default(),
             sockets: SocketMetrics::default(),
             broadcasts: Counter::default(),
+            publishers_waited: Counter::default(),
             crashes: Counter::default(),
             signals_outside: Counter::default(),
             refusals: CountersBy::new(["reason"]),
@@ -120,11 +123,13 @@ impl MetricSource for Metrics {
             ],
         );
         let broadcasts = self.sum(|shard| &shard.broadcasts) + self.broadcasts.get();
+        let waited = self.sum(|shard| &shard.publishers_waited) + self.publishers_waited.get();
         let delivered = "Broadcast messages given to a subscriber";
         for (name, help, value) in [
             ("channels_messages", "Messages from clients", self.sum(|shard| &shard.messages)),
             ("channels_crashes", "Channels that crashed", self.crashes.get()),
             ("hub_broadcasts", "Broadcasts published", broadcasts),
+            ("hub_publishers_waited", "Publishers that waited for readers", waited),
             ("hub_deliveries", delivered, self.sum(|shard| &shard.deliveries)),
             (
                 "pages_relayed_frames",

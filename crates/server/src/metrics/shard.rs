@@ -46,6 +46,8 @@ pub struct ShardMetrics {
     pub messages: Count,
     /// Broadcasts that a client of the shard or the shard itself published.
     pub broadcasts: Count,
+    /// Messages of clients after which their sender had to wait, because their topic had no room.
+    pub publishers_waited: Count,
     /// Broadcast messages given to a socket or session.
     pub deliveries: Count,
     /// Relayed segments that the queue of their destination took.
@@ -72,6 +74,7 @@ impl Default for ShardMetrics {
             joins_crashed: Count::default(),
             messages: Count::default(),
             broadcasts: Count::default(),
+            publishers_waited: Count::default(),
             deliveries: Count::default(),
             relayed_frames: Count::default(),
             relayed_bytes: Count::default(),

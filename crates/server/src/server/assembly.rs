@@ -67,7 +67,7 @@ impl Base {
         };
         let waker = report_waker.clone();
         let base = Base {
-            endpoint: Endpoint::unconnected(link("endpoint"), history.clone()),
+            endpoint: Endpoint::unconnected(settings, link("endpoint"), history.clone()),
             presence: Arc::new(ReplicatedPresence::new(
                 plan.random_seed,
                 link("presence"),
@@ -191,6 +191,7 @@ fn share(
             window: settings.socket.longpoll_window,
             queued_messages_max: settings.limits.longpoll_frames_max,
             queued_bytes_max: settings.limits.longpoll_bytes_max,
+            leeway: 1,
         },
         connect_rules: ConnectRules {
             origins: plan.origins.clone(),

@@ -157,6 +157,7 @@ pub(super) fn socket_settings(
             queued_bytes_max: limits.queued_bytes_max as usize,
             idle_timeout: socket.idle_timeout,
             slow_timeout: socket.slow_timeout,
+            crowded_timeout: socket.crowded_timeout,
             sockets_max: limits.sockets_max as usize,
             ..SocketLimits::default()
         },

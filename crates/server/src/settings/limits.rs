@@ -27,11 +27,15 @@ section! {
         partial_bytes_max: u64 = 64 << 20, "bytes",
             "The socket that needs more is closed with code 1013. Counts half-received messages of one event loop.";
         /// Unsent bytes queued for one socket. When the limit is reached, the socket is closed with
-        /// 1013. The message that is being written does not count, and each other one counts at
-        /// most a quarter, so a client that reads gets messages of any size. From half of it on,
-        /// joins wait and relayed frames are refused.
+        /// 1013, unless the client reads. The message that is being written does not count, and each
+        /// other one counts at most a quarter, so a client that reads gets messages of any size. From
+        /// half of it on, publishers and joins wait and relayed frames are refused.
         queued_bytes_max: u32 = 1 << 20, "bytes",
-            "A socket that does not read is closed with code 1013. The message that is being written does not count, and each other one at most a quarter. A join waits, and a relayed frame is refused, at half of it.";
+            "A socket that does not read is closed with code 1013. The message that is being written does not count, and each other one at most a quarter. A publisher and a join wait, and a relayed frame is refused, at half of it.";
+        /// Bytes of topics' messages in the memory of one process, each counted once for all sockets
+        /// that wait for it. Beyond it, a full queue closes its socket also if the client reads.
+        shared_bytes_max: u64 = 64 << 20, "bytes",
+            "A socket whose queue is over queued_bytes_max is closed with code 1013, also if it reads. Each process counts for itself.";
         /// Channels that one socket may have joined. Further joins are refused.
         channels_per_socket_max: u16 = 100, "channels",
             "The join is refused: \"too many channels joined\".";

@@ -181,6 +181,12 @@ section! {
         /// A WebSocket whose queue makes no progress for this long is closed with 1013.
         #[serde(with = "humantime_serde")]
         slow_timeout: Duration = Duration::from_secs(30);
+        /// How long publishers to a client wait whose queue is over a half of
+        /// `limits.queued_bytes_max` and moves. Within this time it must shrink to a quarter, which
+        /// takes about 100 KB/s. Then the client is not waited for, and is closed when its queue is
+        /// full. A publisher waits twice as long at most. 0: none waits, and a full queue is closed.
+        #[serde(with = "humantime_serde")]
+        crowded_timeout: Duration = Duration::from_secs(5);
         /// How long a long poll waits before it gets an empty response. A session ends after one
         /// and a half times this long without a poll.
         #[serde(with = "humantime_serde")]

@@ -20,7 +20,7 @@ const GOING_AWAY: u16 = 1001;
 impl Shard {
     /// Sends to every subscriber of a topic, on all shards of all processes.
     pub(super) fn broadcast(&mut self, broadcast: Broadcast) {
-        let broadcast = Arc::new(broadcast);
+        let broadcast = broadcast.counted(self.shared.endpoint.flows());
         self.shared.endpoint.publish(&broadcast);
         self.broadcast_here(broadcast);
     }
@@ -43,7 +43,20 @@ impl Shard {
 
     /// Delivers some of the queued broadcasts. Returns whether more wait.
     pub(super) fn deliver_slice(&mut self, sockets: &mut Sockets, budget: usize) -> bool {
-        let Shard { hub, clients, records, shared, metrics, id, history, watches, .. } = self;
+        let Shard {
+            hub,
+            clients,
+            records,
+            shared,
+            metrics,
+            id,
+            history,
+            watches,
+            backpressure,
+            ..
+        } = self;
+        let flows = shared.endpoint.flows();
+        let has_room = flows.has_shared_room();
         let mut delivered = 0;
         let mut ended = Vec::new();
         let visit = |subscription, client, broadcast: &Arc<Broadcast>| {
@@ -79,10 +92,12 @@ impl Shard {
                 let (topic, event) = (&broadcast.topic, &broadcast.event);
                 watches.note(client, Direction::Sent, topic, event, broadcast.body.as_payload());
             }
-            if deliver(shared, &mut clients[client as usize], sockets, broadcast)
-                == SessionState::Ended
-            {
-                ended.push(client);
+            match deliver(shared, &mut clients[client as usize], sockets, broadcast, has_room) {
+                Delivered::Done => {}
+                Delivered::Awaited => {
+                    backpressure.note_awaited(flows, *id, &broadcast.topic, client);
+                }
+                Delivered::Ended => ended.push(client),
             }
         };
         let more = hub.deliver(budget, visit, |broadcast, subscribers| {
@@ -208,23 +223,41 @@ impl Shard {
     }
 }
 
+/// What a message to a client led to.
+enum Delivered {
+    Done,
+    /// The client's queue is full and moves.
+    Awaited,
+    /// The client's session has ended.
+    Ended,
+}
+
+/// `has_room`: a queue that moves may exceed its limit.
 fn deliver(
     shared: &Shared,
     client: &mut Client,
     sockets: &mut Sockets,
     broadcast: &Broadcast,
-) -> SessionState {
+    has_room: bool,
+) -> Delivered {
     match &mut client.transport {
         Transport::WebSocket(socket) => {
-            if let Some(frame) = broadcast.frame(client.serializer) {
-                // On overflow, the socket server closes the socket and reports it later.
-                sockets.send(*socket, frame).ok();
+            let Some(frame) = broadcast.frame(client.serializer) else { return Delivered::Done };
+            // On overflow, the socket server closes the socket and reports it later.
+            match sockets.send_shared(*socket, frame, has_room) {
+                Ok(true) => Delivered::Awaited,
+                Ok(false) | Err(_) => Delivered::Done,
             }
-            SessionState::Open
         }
-        Transport::LongPoll(session) => match broadcast.message(client.serializer) {
-            Some(message) => session.handle_input(shared, sockets, Input::Message(message.clone())),
-            None => SessionState::Open,
-        },
+        Transport::LongPoll(session) => {
+            let Some(message) = broadcast.message(client.serializer) else {
+                return Delivered::Done;
+            };
+            match session.queue_shared(shared, sockets, message.clone(), has_room) {
+                SessionState::Ended => Delivered::Ended,
+                SessionState::Open if session.is_awaited(shared, sockets) => Delivered::Awaited,
+                SessionState::Open => Delivered::Done,
+            }
+        }
     }
 }

@@ -68,6 +68,10 @@ impl SocketHandler for Shard {
         self.run_call(sockets, |shard, sockets| shard.tick(sockets, now));
     }
 
+    fn handle_relief(&mut self, sockets: &mut Sockets) {
+        self.relieve_few_topics(sockets);
+    }
+
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
         self.run_call(sockets, Shard::run_slice)
     }
@@ -82,6 +86,7 @@ impl SocketHandler for Shard {
 
     fn handle_drain(&mut self, sockets: &mut Sockets) {
         self.run_call(sockets, |shard, sockets| {
+            shard.end_waits(sockets);
             shard.end_sessions(sockets);
             shard.end_parked(sockets);
             shard.end_waiting_upgrades(sockets);
@@ -134,6 +139,8 @@ impl Shard {
         self.resume_joins(sockets);
         self.resume_awaiting(sockets);
         self.resume_crowded(sockets);
+        self.relieve_topics(sockets);
+        self.resume_publishers(sockets, None);
         self.sweep_sessions(sockets, now);
         self.sweep_parked(sockets, now);
         self.watches.end_silent(now);
@@ -144,6 +151,7 @@ impl Shard {
             self.shared.memory.handle_tick(now, connections);
             let load = ProcessLoad { clients, connections };
             self.shared.cluster.report_load(load);
+            self.shared.endpoint.report_flows();
             self.begin_presence_round(now);
             self.broadcast_presence(now);
             self.shared.parts.iter().for_each(|part| part.handle_tick(now));

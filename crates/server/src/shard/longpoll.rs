@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::sync::oneshot;
 use watchfire_channels::Serializer;
-use watchfire_channels::longpoll::{BodyError, Frame, Input, Status, decode_body};
+use watchfire_channels::longpoll::{Frame, Input, Status, decode_body};
 use watchfire_sockets::{RequestHead, Route, Sockets};
 use watchfire_types::{Instant, SocketId};
 
+use super::awaited::PostAnswer;
 use super::client::{Ticket, Transport};
 use super::session::{SWEEP_TICKS, Session, SessionState, connection};
 use super::state::Shard;
@@ -79,6 +80,7 @@ impl Shard {
         {
             self.end_session(sockets, key);
         }
+        self.relieve_few_topics(sockets);
         key
     }
 
@@ -98,8 +100,9 @@ impl Shard {
         id: SessionId,
         content_type: Option<&str>,
         body: &[u8],
-        status: oneshot::Sender<Result<Status, BodyError>>,
+        status: PostAnswer,
     ) {
+        self.backpressure.post_topic = None;
         let result = if self.is_session(id.client, id.generation) {
             decode_body(content_type, body).map(|frames| {
                 for frame in frames {
@@ -117,7 +120,7 @@ impl Shard {
         } else {
             Ok(Status::Gone)
         };
-        status.send(result).ok();
+        self.answer_post(sockets, status, result);
     }
 
     /// Gives a session an input, and ends the session if that was its last.
@@ -166,8 +169,9 @@ impl Shard {
         let keys = self.clients.key_count();
         for _ in 0..keys.div_ceil(SWEEP_TICKS) {
             self.swept = if self.swept + 1 < keys { self.swept + 1 } else { 0 };
-            let client = self.clients.get(self.swept).map(|client| &client.transport);
+            let client = self.clients.get_mut(self.swept).map(|client| &mut client.transport);
             if let Some(Transport::LongPoll(session)) = client
+                && !session.is_receiving(&self.shared, sockets)
                 && session.state.next_wake(&self.shared.longpoll).is_some_and(|at| at <= now)
             {
                 self.drive_session(sockets, self.swept as u32, Input::Tick);

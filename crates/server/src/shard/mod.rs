@@ -10,6 +10,8 @@
 //!   processes or for their channel, `crowding` those that wait until their client has read;
 //! - `callbacks` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
+//! - `backpressure` knows whose queues are full and move, and which publishers wait for them, `awaited`
+//!   has their records;
 //! - `presence_rounds` selects the changes of presence to broadcast next, `presence_broadcast` sends
 //!   them;
 //! - `questions` answers questions about this shard's clients, `connection_scan` looks at its
@@ -34,15 +36,17 @@
 //!
 //! The socket of a slow reader is closed in `crates/sockets`, not here: `sockets::outbound` queues
 //! the frames that the kernel's buffer does not take, and closes the socket with 1013 when its
-//! queue is over `limits.queued_bytes_max`, or makes no progress for `socket.slow_timeout`. That
-//! crate alone knows how much a socket has read. It then calls `handle_close` here, and the
-//! client's channels end as for any other close.
+//! queue is over `limits.queued_bytes_max` and does not move, or makes no progress for
+//! `socket.slow_timeout`. That crate alone knows how much a socket has read. It then calls
+//! `handle_close` here, and the client's channels end as for any other close.
 //!
-//! This folder adds two rules. A relayed frame is offered with a lower bound (`relay`): when the
+//! This folder adds three rules. Publishers wait for a queue that is full and moves (`backpressure`). A relayed frame is offered with a lower bound (`relay`): when the
 //! queue is over half of the limit, the sender gets an error and may send to another peer, and the
 //! socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
-//! ends the session when it is full.
+//! ends the session when it is full and the client does not poll.
 
+mod awaited;
+mod backpressure;
 mod callbacks;
 mod client;
 mod clients;

@@ -28,10 +28,12 @@ impl Shard {
                     {
                         self.metrics.broadcasts.add(1);
                         history.publish(topic, &event, payload);
-                        continue;
+                    } else {
+                        let except = (!to_self).then_some(address);
+                        self.broadcast(Broadcast::new(topic, &event, body, except));
                     }
-                    let except = (!to_self).then_some(address);
-                    self.broadcast(Broadcast::new(topic, &event, body, except));
+                    let key = self.hub.client_of(address.subscription);
+                    self.wait_after_publishing(sockets, key, topic);
                 }
                 Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
                 Effect::Relay { kind, to, data, ack } if self.owns(to) => {

@@ -1,7 +1,9 @@
 //! Long-poll sessions: clients whose messages wait for their next poll.
 
 use bytes::Bytes;
-use watchfire_channels::longpoll::{EndReason, Input, LongPoll, Output, Status, encode_answer};
+use watchfire_channels::longpoll::{
+    EndReason, Input, LongPoll, LongPollLimits, Output, Status, encode_answer,
+};
 use watchfire_sockets::Sockets;
 use watchfire_types::{Instant, SocketId};
 
@@ -12,6 +14,10 @@ use crate::token::SessionId;
 pub(crate) const CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// Ticks in which the age of every session and parked request is checked once.
 pub(super) const SWEEP_TICKS: usize = 10;
+
+/// How many times its limits the queue of a client that polls in time may hold, if it is filled with
+/// broadcasts, whose memory all sessions share.
+const LEEWAY: u32 = 16;
 
 /// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +34,23 @@ pub(super) struct Session {
     pub parked: Option<SocketId>,
     /// Whether the session's client is removed at the end of this call of the event loop.
     is_ending: bool,
+    /// The connection of the last answer.
+    answered: Option<SocketId>,
+    /// When it was last known that the client has not received that answer.
+    received_at: Instant,
 }
 
 impl Session {
     /// A session whose client has not polled yet.
     pub fn new(id: SessionId, now: Instant) -> Self {
-        Session { id, state: LongPoll::new(now), parked: None, is_ending: false }
+        Session {
+            id,
+            state: LongPoll::new(now),
+            parked: None,
+            is_ending: false,
+            answered: None,
+            received_at: now,
+        }
     }
 
     /// Whether the session has ended. Its client is removed at the end of this call of the event
@@ -63,14 +80,30 @@ impl Session {
         sockets: &mut Sockets,
         input: Input,
     ) -> SessionState {
+        // Broadcasts have filled the queue of a client that polls in time: other messages follow them.
+        let leeway = if self.is_over(&shared.longpoll) { LEEWAY } else { 1 };
+        self.handle_with(shared, sockets, input, leeway)
+    }
+
+    /// `leeway`: how many times its limits the queue may hold, while the client polls in time.
+    fn handle_with(
+        &mut self,
+        shared: &Shared,
+        sockets: &mut Sockets,
+        input: Input,
+        leeway: u32,
+    ) -> SessionState {
         let mut state = SessionState::Open;
         let mut outputs = Vec::new();
-        self.state.handle_input(sockets.now(), &shared.longpoll, input, &mut outputs);
+        let leeway = if self.polls_in_time(shared, sockets) { leeway } else { 1 };
+        let limits = LongPollLimits { leeway, ..shared.longpoll };
+        self.state.handle_input(sockets.now(), &limits, input, &mut outputs);
         for output in outputs {
             match output {
                 Output::Answer { connection, status, messages } => {
                     let socket = socket_of(connection);
                     self.parked = self.parked.filter(|parked| *parked != socket);
+                    self.answered = Some(socket);
                     let token = shared.sessions.seal(self.id);
                     answer(sockets, socket, status, Some(&token), &messages);
                 }
@@ -85,6 +118,48 @@ impl Session {
             }
         }
         state
+    }
+
+    /// Queues a broadcast for the next poll. While the client polls in time and there `has_room` for
+    /// more broadcasts in memory, the queue may exceed its limits.
+    pub fn queue_shared(
+        &mut self,
+        shared: &Shared,
+        sockets: &mut Sockets,
+        message: Bytes,
+        has_room: bool,
+    ) -> SessionState {
+        let leeway = if has_room { LEEWAY } else { 1 };
+        self.handle_with(shared, sockets, Input::Message(message), leeway)
+    }
+
+    /// Whether publishers to the client should wait for its next poll.
+    pub fn is_awaited(&self, shared: &Shared, sockets: &Sockets) -> bool {
+        let LongPollLimits { queued_bytes_max, queued_messages_max, .. } = shared.longpoll;
+        let half = LongPollLimits {
+            queued_bytes_max: queued_bytes_max / 2,
+            queued_messages_max: queued_messages_max / 2,
+            ..shared.longpoll
+        };
+        self.is_over(&half) && self.polls_in_time(shared, sockets)
+    }
+
+    fn is_over(&self, limits: &LongPollLimits) -> bool {
+        self.state.queued_bytes() > limits.queued_bytes_max
+            || self.state.queued_messages() > limits.queued_messages_max as usize
+    }
+
+    /// Whether the client still receives the last answer, or has had no time to poll since then.
+    pub fn is_receiving(&mut self, shared: &Shared, sockets: &Sockets) -> bool {
+        if self.answered.is_some_and(|socket| sockets.queued_bytes(socket) > 0) {
+            self.received_at = sockets.now();
+        }
+        sockets.now().since(self.received_at) < shared.longpoll.window
+    }
+
+    fn polls_in_time(&self, shared: &Shared, sockets: &Sockets) -> bool {
+        let waited = sockets.now().since(self.state.since());
+        waited < shared.endpoint.flows().wait_max() / 2
     }
 
     /// Parks a poll on a connection.

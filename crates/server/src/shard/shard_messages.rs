@@ -17,6 +17,7 @@ impl Shard {
             }
             ShardMessage::Broadcast(broadcast) => self.queue(broadcast),
             ShardMessage::Reset { topic } => self.reset_topic(sockets, &topic),
+            ShardMessage::Room { topic } => self.resume_publishers(sockets, Some(&topic)),
             ShardMessage::Disconnect { id } => self.disconnect(&id),
             ShardMessage::Ask(asked) => self.answer_question(sockets, asked),
             ShardMessage::Push { to, event, body } => self.push(sockets, to, &event, &body),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use watchfire_hub::{Hub, HubLimits, SubscriptionId};
 use watchfire_types::ShardId;
 
+use super::awaited::Backpressure;
 use super::client::SubscriptionRecord;
 use super::clients::Clients;
 use super::history_topics::HistoryTopics;
@@ -48,6 +49,7 @@ pub(crate) struct Shard {
     pub(super) history: HistoryTopics,
     pub(super) scans: Scans,
     pub(super) watches: Watches,
+    pub(super) backpressure: Backpressure,
 }
 
 impl Shard {
@@ -73,6 +75,7 @@ impl Shard {
             history: HistoryTopics::default(),
             scans: Scans::default(),
             watches: Watches::default(),
+            backpressure: Backpressure::default(),
         }
     }
 

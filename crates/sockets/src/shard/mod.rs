@@ -246,6 +246,11 @@ impl<T: SocketHandler> Shard<T> {
         if self.next_tick <= self.sockets.now() {
             self.handle_tick();
         }
+        if self.sockets.take_relieved() {
+            self.read_unread();
+            self.handler.handle_relief(&mut self.sockets);
+            self.settle();
+        }
         self.handle_resumed();
         let more_work = self.handler.run_pending_work(&mut self.sockets);
         self.settle();
@@ -312,11 +317,19 @@ impl<T: SocketHandler> Shard<T> {
         self.next_tick = self.sockets.now() + TICK;
         self.sockets.count().ticks.add(1);
         self.acceptors.retry();
+        self.read_unread();
         let now = self.sockets.now();
         self.handler.handle_tick(&mut self.sockets, now);
         self.settle();
         self.sweep();
         self.drain_some();
+    }
+
+    /// Read the sockets again whose own queue was too long.
+    fn read_unread(&mut self) {
+        for id in self.sockets.take_unread() {
+            self.read_queue.push(id);
+        }
     }
 
     fn handle_resumed(&mut self) {

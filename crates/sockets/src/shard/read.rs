@@ -37,6 +37,10 @@ impl<T: SocketHandler> Shard<T> {
         if is_full(record, self.threads.limits.head_bytes_max) {
             return;
         }
+        if self.sockets.holds_back(id) {
+            return;
+        }
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
         let Some(fd) = &record.fd else { return };
         match wire::read(fd, &mut self.buffer) {
             Read::Nothing => {}
@@ -84,9 +88,15 @@ impl<T: SocketHandler> Shard<T> {
         self.check_held(id, before, after);
     }
 
-    /// Handle the bytes that a socket held while its last response was pending.
+    /// Handle the bytes that a socket held while its last response was pending, or read a WebSocket
+    /// again.
     pub(super) fn resume(&mut self, id: SocketId) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if record.is_open() {
+            // A silent client was not silent while it was not read.
+            record.seen = self.sockets.tick;
+            return self.read_queue.push(id);
+        }
         if !matches!(input_kind(record), InputKind::Head) {
             return;
         }

@@ -10,6 +10,7 @@ use super::state::Sockets;
 use super::transmit::{Taken, Writer};
 use crate::counters::CloseCause;
 use crate::frame::{Decoder, close_frame};
+use crate::outbound::Sharing;
 use crate::record::State;
 use crate::wire;
 
@@ -94,6 +95,7 @@ impl Sockets {
         debug_assert!(self.pending_closes.is_empty());
         while let Some(id) = self.dead.pop() {
             self.forget_client(id);
+            self.forget_pause(id);
             // Closing the descriptor also removes it from the epoll.
             if self.slab.remove(id).is_some() {
                 self.count().connections_now.sub(1);
@@ -132,7 +134,11 @@ impl Sockets {
     /// Send a last frame, after all queued frames.
     fn write_last(&mut self, id: SocketId, last: &Bytes) {
         let Some((record, writer)) = self.writing(id) else { return };
-        match (Writer { queued_bytes_max: usize::MAX, ..writer }).transmit(record, last) {
+        match (Writer { queued_bytes_max: usize::MAX, ..writer }).transmit(
+            record,
+            last,
+            Sharing::Own,
+        ) {
             Ok(Taken::NoWait) => {}
             Ok(Taken::Waiting) => self.await_writable(id),
             Err(_) => self.mark_dead(id),

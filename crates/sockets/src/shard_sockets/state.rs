@@ -1,6 +1,6 @@
 //! The state of a shard's sockets, and its accounting.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::transmit::Writer;
 use crate::counters::{CloseCause, ShardCounters, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::limits::SocketLimits;
+use crate::outbound::Pace;
 use crate::record::{Held, Record, Slab};
 
 /// The clock that all shards of a socket server share.
@@ -31,7 +32,7 @@ impl Clock {
 /// The sockets of one shard.
 ///
 /// Frames are written directly to the kernel. Only the part that it does not accept is queued, up
-/// to `queued_bytes_max` per socket. A full queue closes the socket immediately.
+/// to `queued_bytes_max` per socket. A full queue that does not move closes the socket immediately.
 pub struct Sockets {
     pub(super) shard: ShardId,
     pub(crate) limits: Arc<SocketLimits>,
@@ -52,10 +53,18 @@ pub struct Sockets {
     pub(super) pending_closes: VecDeque<(SocketId, CloseCause)>,
     /// Slots to free after `handle_close` was called.
     pub(super) dead: Vec<SocketId>,
-    /// Connections whose last request was answered, and which may hold another.
+    /// Connections whose last request was answered, and which may hold another; WebSockets that are
+    /// read again.
     pub(super) resumed: Vec<SocketId>,
     /// Parked requests that became WebSockets, with the bytes that arrived meanwhile.
     pub(super) opened: Vec<(SocketId, Option<Box<Held>>)>,
+    /// Sockets that are not read until [`Sockets::resume`].
+    paused: HashSet<SocketId>,
+    /// Sockets that were not read because their own queue exceeds its limit.
+    unread: HashSet<SocketId>,
+    /// Whether a queue shrank to a quarter of its limit, or to its limit, since the flag was taken.
+    pub(super) is_relieved: bool,
+    crowded_ticks: u32,
     pub(crate) is_draining: bool,
 }
 
@@ -67,8 +76,10 @@ impl Sockets {
         registry: Registry,
         clock: Clock,
     ) -> Self {
+        let crowded_ticks = limits.crowded_timeout.as_nanos().div_ceil(u128::from(TICK_NANOS));
         Sockets {
             shard,
+            crowded_ticks: crowded_ticks.try_into().unwrap_or(u32::MAX),
             limits,
             counters,
             registry,
@@ -85,6 +96,9 @@ impl Sockets {
             dead: Vec::new(),
             resumed: Vec::new(),
             opened: Vec::new(),
+            paused: HashSet::new(),
+            unread: HashSet::new(),
+            is_relieved: false,
             is_draining: false,
         }
     }
@@ -121,6 +135,30 @@ impl Sockets {
         let record = self.slab.get(socket);
         record.and_then(|record| record.outbound.as_ref()).map_or(0, |queue| queue.bytes())
     }
+
+    /// Whether those who fill the queue of a socket should wait for its client: it was over a half of
+    /// `queued_bytes_max`, not at a quarter since, and moves. A client is awaited for
+    /// `crowded_timeout` at most.
+    pub fn is_awaited(&self, socket: SocketId) -> bool {
+        let record = self.slab.get(socket).filter(|record| record.is_open());
+        let queue = record.and_then(|record| record.outbound.as_ref());
+        queue.is_some_and(|queue| queue.is_awaited(self.pace()))
+    }
+
+    /// Read nothing more from a socket until [`Sockets::resume`]. So the client can send no more than
+    /// its connection holds. The handler may still get messages that were read already.
+    /// Returns false if it is paused already, or not open.
+    pub fn pause(&mut self, socket: SocketId) -> bool {
+        let is_open = self.slab.get(socket).is_some_and(Record::is_open);
+        is_open && self.paused.insert(socket)
+    }
+
+    /// Read a socket again.
+    pub fn resume(&mut self, socket: SocketId) {
+        if self.paused.remove(&socket) {
+            self.resumed.push(socket);
+        }
+    }
 }
 
 /// For the shard itself.
@@ -134,10 +172,50 @@ impl Sockets {
         self.counters.shard(self.shard)
     }
 
+    pub(super) fn pace(&self) -> Pace {
+        Pace { tick: self.tick, crowded_ticks: self.crowded_ticks }
+    }
+
+    /// Whether any queue got shorter, so that [`Sockets::is_awaited`] may have become false, since the
+    /// last call.
+    pub(crate) fn take_relieved(&mut self) -> bool {
+        std::mem::take(&mut self.is_relieved)
+    }
+
+    /// The sockets that were not read because of their own queue. Those whose queue still exceeds its
+    /// limit are not read this time either.
+    pub(crate) fn take_unread(&mut self) -> HashSet<SocketId> {
+        std::mem::take(&mut self.unread)
+    }
+
+    pub(super) fn forget_pause(&mut self, id: SocketId) {
+        if !self.paused.is_empty() {
+            self.paused.remove(&id);
+        }
+    }
+
+    /// Whether a socket must not be read now: the handler paused it, or its client has to read first.
+    /// Its bytes stay in the kernel.
+    pub(crate) fn holds_back(&mut self, id: SocketId) -> bool {
+        let Some(record) = self.slab.get(id).filter(|record| record.is_open()) else {
+            return false;
+        };
+        if !self.paused.is_empty() && self.paused.contains(&id) {
+            return true;
+        }
+        let bytes_max = self.limits.queued_bytes_max;
+        let Some(queue) = &record.outbound else { return false };
+        let is_over = queue.is_over(bytes_max) && queue.is_awaited(self.pace());
+        if is_over {
+            self.unread.insert(id);
+        }
+        is_over
+    }
+
     pub(super) fn writing(&mut self, id: SocketId) -> Option<(&mut Record, Writer<'_>)> {
         let writer = Writer {
             queued_bytes_max: self.limits.queued_bytes_max,
-            tick: self.tick,
+            pace: self.pace(),
             counters: self.counters.shard(self.shard),
         };
         Some((self.slab.get_mut(id)?, writer))
@@ -176,7 +254,9 @@ impl Sockets {
     }
 }
 
+const TICK_NANOS: u64 = 100_000_000;
+
 /// `now` in tenths of a second. It wraps after 13 years.
 pub(crate) fn ticks(now: Instant) -> u32 {
-    (now.as_nanos() / 100_000_000) as u32
+    (now.as_nanos() / TICK_NANOS) as u32
 }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use bytes::Bytes;
 
 use crate::counters::ShardCounters;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, Pace, Sharing};
 use crate::record::Record;
 use crate::wire;
 
@@ -30,16 +30,21 @@ pub(super) enum NotTaken {
 #[derive(Clone, Copy)]
 pub(super) struct Writer<'a> {
     pub(super) queued_bytes_max: usize,
-    pub(super) tick: u32,
+    pub(super) pace: Pace,
     pub(super) counters: &'a ShardCounters,
 }
 
 impl Writer<'_> {
     /// Write a frame, or queue the part that the kernel does not accept.
-    pub(super) fn transmit(&self, record: &mut Record, frame: &Bytes) -> Result<Taken, NotTaken> {
+    pub(super) fn transmit(
+        &self,
+        record: &mut Record,
+        frame: &Bytes,
+        sharing: Sharing,
+    ) -> Result<Taken, NotTaken> {
         let mut written = 0;
         match &record.outbound {
-            Some(queue) if !queue.has_room(frame, self.queued_bytes_max) => {
+            Some(queue) if !queue.takes(frame, sharing, self.pace, self.queued_bytes_max) => {
                 return Err(NotTaken::Full);
             }
             Some(_) => {}
@@ -53,7 +58,7 @@ impl Writer<'_> {
             return Ok(Taken::NoWait);
         }
         self.counters.queued_frames.add(1);
-        Ok(self.queue(record, frame.clone(), written))
+        Ok(self.queue(record, frame.clone(), written, sharing))
     }
 
     /// Write bytes that no other socket shares, or queue the part that the kernel does not accept.
@@ -69,7 +74,7 @@ impl Writer<'_> {
         }
         Ok(match &bytes[written..] {
             [] => Taken::NoWait,
-            rest => self.queue(record, Bytes::copy_from_slice(rest), 0),
+            rest => self.queue(record, Bytes::copy_from_slice(rest), 0, Sharing::Own),
         })
     }
 
@@ -97,7 +102,7 @@ impl Writer<'_> {
                 written -= part.len();
                 continue;
             }
-            if self.queue(record, part.clone(), written) == Taken::Waiting {
+            if self.queue(record, part.clone(), written, Sharing::Own) == Taken::Waiting {
                 taken = Taken::Waiting;
             }
             written = 0;
@@ -106,18 +111,19 @@ impl Writer<'_> {
     }
 
     /// Queue bytes of which the first `sent` are written, in a new queue if there is none.
-    fn queue(&self, record: &mut Record, mut bytes: Bytes, sent: usize) -> Taken {
+    fn queue(&self, record: &mut Record, mut bytes: Bytes, sent: usize, sharing: Sharing) -> Taken {
         let (before, taken) = match &record.outbound {
             Some(queue) => (queue.bytes(), Taken::NoWait),
             None => (0, Taken::Waiting),
         };
         let queue = match &mut record.outbound {
             Some(queue) => {
-                queue.push(bytes.split_off(sent));
+                let is_own = sharing == Sharing::Own;
+                queue.push(bytes.split_off(sent), is_own, self.pace.tick);
                 queue
             }
             None => {
-                let queue = Outbound::begin(bytes, sent, self.tick, self.queued_bytes_max);
+                let queue = Outbound::begin(bytes, sent, self.pace.tick, self.queued_bytes_max);
                 record.outbound.insert(Box::new(queue))
             }
         };

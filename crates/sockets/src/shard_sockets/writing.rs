@@ -1,4 +1,4 @@
-//! Writing to the sockets of a shard. A full queue closes its socket.
+//! Writing to the sockets of a shard. A full queue that does not move closes its socket.
 
 use bytes::Bytes;
 use watchfire_types::SocketId;
@@ -7,6 +7,7 @@ use super::state::Sockets;
 use super::transmit::{NotTaken, Taken};
 use crate::counters::CloseCause;
 use crate::frame::Decoder;
+use crate::outbound::Sharing;
 use crate::record::{Held, Record, State};
 use crate::response::{Handshake, refusal};
 use crate::wire;
@@ -32,18 +33,43 @@ pub enum OfferError {
 impl Sockets {
     /// Send one or more complete frames, including their headers, to an open WebSocket.
     ///
-    /// If the queue would exceed `queued_bytes_max`, the socket is closed with 1013, and
-    /// [`crate::SocketHandler::handle_close`] is called with [`CloseCause::Slow`].
+    /// If the queue would exceed `queued_bytes_max` and does not move, or would exceed four times as
+    /// much, the socket is closed with 1013, and [`crate::SocketHandler::handle_close`] is called with
+    /// [`CloseCause::Slow`].
     pub fn send(&mut self, socket: SocketId, frame: &Bytes) -> Result<(), SendError> {
+        self.send_as(socket, frame, Sharing::Own).map(drop)
+    }
+
+    /// Send like [`Sockets::send`] a frame that many sockets share, and whose bytes the caller counts.
+    /// While it `has_room` for more of them, a queue that moves takes the frame. Returns
+    /// [`Sockets::is_awaited`].
+    pub fn send_shared(
+        &mut self,
+        socket: SocketId,
+        frame: &Bytes,
+        has_room: bool,
+    ) -> Result<bool, SendError> {
+        self.send_as(socket, frame, Sharing::Shared { has_room })
+    }
+
+    fn send_as(
+        &mut self,
+        socket: SocketId,
+        frame: &Bytes,
+        sharing: Sharing,
+    ) -> Result<bool, SendError> {
         let (record, writer) = match self.writing(socket) {
             Some((record, writer)) if record.is_open() => (record, writer),
             _ => return Err(SendError::Gone),
         };
-        match writer.transmit(record, frame) {
-            Ok(Taken::NoWait) => Ok(()),
+        let pace = writer.pace;
+        match writer.transmit(record, frame, sharing) {
+            Ok(Taken::NoWait) => {
+                Ok(record.outbound.as_ref().is_some_and(|queue| queue.is_awaited(pace)))
+            }
             Ok(Taken::Waiting) => {
                 self.await_writable(socket);
-                Ok(())
+                Ok(false)
             }
             Err(NotTaken::Full) => {
                 self.close_for(socket, CloseCause::Slow, 1013, "slow consumer");
@@ -206,13 +232,16 @@ impl Sockets {
     /// Write queued bytes after the socket became writable.
     pub(crate) fn flush(&mut self, id: SocketId) {
         let counters = self.counters.shard(self.shard);
+        let bytes_max = self.limits.queued_bytes_max;
         let Some(record) = self.slab.get_mut(id) else { return };
         let (Some(queue), Some(fd)) = (&mut record.outbound, &record.fd) else { return };
         let before = queue.bytes();
+        let was = (queue.is_crowded(), queue.is_over(bytes_max));
         let flushed = queue.flush(fd, self.tick);
         counters.queued_bytes_now.sub((before - queue.bytes()) as u64);
         let Ok(written) = flushed else { return self.disconnect(id) };
         counters.bytes_out.add(written as u64);
+        self.is_relieved |= was != (queue.is_crowded(), queue.is_over(bytes_max));
         if queue.is_empty() {
             counters.queue_ended(queue, self.tick);
             record.outbound = None;

@@ -95,6 +95,50 @@ fn a_reader_that_resumes_receives_everything_in_order() {
 }
 
 #[test]
+fn a_reader_gets_a_burst_whole_that_is_many_times_its_queue() {
+    let server = TestServer::with(limits());
+    let (mut client, id) = server.websocket("/listen");
+    let frame = frame::binary_frame(&[b'x'; 100_000]);
+    let is_awaited = server.on_shard(0, move |_, sockets| {
+        (0..100).for_each(|_| assert!(sockets.send_shared(id, &frame, true).is_ok()));
+        sockets.is_awaited(id)
+    });
+    assert!(is_awaited);
+    for _ in 0..100 {
+        assert_eq!(client.read_frame().payload.len(), 100_000);
+    }
+    assert!(!server.on_shard(0, move |_, sockets| sockets.is_awaited(id)));
+}
+
+#[test]
+fn without_room_in_the_memory_for_all_a_full_queue_closes_its_socket_as_before() {
+    let server = TestServer::with(limits());
+    let (_client, id) = server.websocket("/listen");
+    let frame = frame::binary_frame(&[b'x'; 100_000]);
+    let sent = server.on_shard(0, move |_, sockets| {
+        (0..100).take_while(|_| sockets.send_shared(id, &frame, false).is_ok()).count()
+    });
+    assert!(sent < 10, "{sent}");
+    assert_eq!(server.closed(), CloseCause::Slow);
+}
+
+#[test]
+fn a_paused_socket_is_not_read_until_it_is_resumed() {
+    let server = TestServer::with(limits());
+    let (mut paused, id) = server.websocket("/echo");
+    let (mut other, _) = server.websocket("/echo");
+    assert!(server.on_shard(0, move |_, sockets| sockets.pause(id)));
+    paused.text("late");
+    for _ in 0..3 {
+        other.text("early");
+        assert_eq!(other.read_frame().payload, b"early");
+    }
+    assert_eq!(server.totals().messages, 3);
+    server.on_shard(0, move |_, sockets| sockets.resume(id));
+    assert_eq!(paused.read_frame().payload, b"late");
+}
+
+#[test]
 fn an_offer_to_a_full_queue_is_refused_and_the_socket_stays_open() {
     let server = TestServer::with(limits());
     let (mut client, id) = server.websocket("/listen");
