@@ -11,6 +11,9 @@ use super::{LEASE_TIME, Report};
 /// Hosts that are known for a blob. When the limit is reached, further ones get no leases, and are not
 /// named to others.
 const HOSTS_MAX: usize = 16_384;
+/// Holders of a small blob that a host asked in vain. When the limit is reached, no further holder is named to
+/// it, and it may fetch the blob.
+const FAILED_HOLDERS_MAX: usize = 8;
 /// Hosts that fetch a small blob from one holder at a time. Further ones wait.
 const TRANSFERS_PER_HOLDER_MAX: u32 = 4;
 
@@ -40,6 +43,8 @@ pub(super) struct Host<P> {
     transfers: u32,
     /// The holder that this host was told to fetch from.
     holder: Option<P>,
+    /// Holders that sent nothing valid to this host.
+    failed: Vec<P>,
 }
 
 impl<P: Copy + Ord + Debug> Blob<P> {
@@ -88,10 +93,16 @@ impl<P: Copy + Ord + Debug> Blob<P> {
                     is_downloading: true,
                     transfers: 0,
                     holder: None,
+                    failed: Vec::new(),
                 });
                 self.hosts.len() - 1
             }
         };
+        if report.is_stalled
+            && let Some(holder) = self.end_transfer(id)
+        {
+            self.hosts[place].failed.push(holder);
+        }
         let segments = self.holders.len() as u32;
         let present = normal(&report.present, segments);
         let before = std::mem::replace(&mut self.hosts[place].present, present.clone());
@@ -139,6 +150,9 @@ impl<P: Copy + Ord + Debug> Blob<P> {
 
     /// Grants leases to a host. Returns all that it has.
     pub(super) fn lease(&mut self, id: P, report: &Report, leases_max: usize) -> Vec<u32> {
+        let has_holder = || (0..self.hosts.len()).any(|place| self.may_ask(id, place));
+        // A segment counts as free if the others that have it do not send it.
+        let takes_held = report.is_stalled && !(report.wants_holder && has_holder());
         let downloading = self.hosts.iter().filter(|host| host.is_downloading).count();
         let own_max = (leases_max / downloading.max(1)).max(1);
         let mut own: Vec<u32> = self.held_by(id).collect();
@@ -146,7 +160,10 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         let mut first = report.first;
         while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
             let first = first.take().filter(|segment| self.is_free(*segment));
-            let Some(segment) = first.or_else(|| self.next_free()) else { break };
+            let free = first.or_else(|| self.next_free());
+            let Some(segment) = free.or_else(|| self.next_held(id).filter(|_| takes_held)) else {
+                break;
+            };
             self.leases.insert(segment, id);
             own.push(segment);
         }
@@ -165,6 +182,14 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         let free = (self.first_free..self.holders.len() as u32).find(|one| self.is_free(*one));
         self.first_free = free.unwrap_or(self.holders.len() as u32);
         free
+    }
+
+    /// A segment that other hosts have, and this one lacks.
+    fn next_held(&self, id: P) -> Option<u32> {
+        let present = &self.hosts[*self.places.get(&id)?].present;
+        let lacks =
+            |segment: &u32| !present.iter().any(|(start, end)| (*start..*end).contains(segment));
+        (0..self.holders.len() as u32).filter(lacks).find(|one| !self.leases.contains_key(one))
     }
 
     /// Random other hosts.
@@ -190,7 +215,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         let start = rng.index(self.hosts.len());
         let order = (start..self.hosts.len()).chain(0..start);
         let place = order
-            .filter(|place| !self.hosts[*place].is_downloading && self.hosts[*place].id != id)
+            .filter(|place| self.may_ask(id, *place))
             .min_by_key(|place| self.hosts[*place].transfers)?;
         if self.hosts[place].transfers >= TRANSFERS_PER_HOLDER_MAX {
             return None;
@@ -203,13 +228,24 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         Some(holder)
     }
 
-    fn end_transfer(&mut self, id: P) {
-        let Some(place) = self.places.get(&id) else { return };
-        let Some(holder) = self.hosts[*place].holder.take() else { return };
+    /// Whether a host may be asked for the small blob by another one.
+    fn may_ask(&self, id: P, place: usize) -> bool {
+        let Host { id: holder, is_downloading, .. } = &self.hosts[place];
+        let failed = self.places.get(&id).map_or(&[][..], |place| &self.hosts[*place].failed);
+        !is_downloading
+            && *holder != id
+            && failed.len() < FAILED_HOLDERS_MAX
+            && !failed.contains(holder)
+    }
+
+    /// Returns the holder from which the host was told to fetch.
+    fn end_transfer(&mut self, id: P) -> Option<P> {
+        let holder = self.hosts[*self.places.get(&id)?].holder.take()?;
         if let Some(place) = self.places.get(&holder) {
             let transfers = &mut self.hosts[*place].transfers;
             *transfers = transfers.saturating_sub(1);
         }
+        Some(holder)
     }
 
     pub(super) fn remove(&mut self, id: P) {

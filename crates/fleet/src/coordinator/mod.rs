@@ -89,6 +89,9 @@ pub struct Report {
     pub wanted_hosts: u32,
     /// The host needs a holder of the whole blob. Blobs of one block are sent as a whole.
     pub wants_holder: bool,
+    /// The other hosts send nothing: the holder that was named last did not send the blob, or no host sends a
+    /// block. The host may fetch segments that others have.
+    pub is_stalled: bool,
     /// How often the host got something from the registry or from other hosts.
     pub arrivals: u64,
     /// How late the host runs, in milliseconds. A late host keeps its leases longer.
@@ -326,6 +329,35 @@ mod tests {
         assert_eq!(found.iter().filter(|one| **one == Some(0)).count(), 1);
         assert_eq!(found.iter().filter(|one| **one == Some(1)).count(), 4);
         assert_eq!(coordinator.holders(&"a", 10).len(), 2);
+    }
+
+    #[test]
+    fn a_holder_that_sends_nothing_is_replaced_and_the_last_one_by_the_registry() {
+        let mut coordinator = coordinator();
+        coordinator.handle_announcement(Instant::ZERO, &"a", 0);
+        coordinator.handle_announcement(Instant::ZERO, &"a", 1);
+        let mut ask = |id, is_stalled| {
+            let report = Report { wants_holder: true, wanted_leases: 1, is_stalled, ..report(1) };
+            let assignment = coordinator.handle_report(Instant::ZERO, &"a", id, &report);
+            (assignment.holder, assignment.leases)
+        };
+        let (first, _) = ask(7, false);
+        let (second, leases) = ask(7, true);
+        assert!(second.is_some() && second != first && leases.is_empty());
+        assert_eq!(ask(7, true), (None, vec![0]));
+        assert_eq!(ask(8, false).1, [], "the holders are named to others still");
+    }
+
+    #[test]
+    fn a_stalled_host_fetches_segments_that_others_have() {
+        let mut coordinator = coordinator();
+        coordinator.handle_announcement(Instant::ZERO, &"a", 0);
+        let present = vec![(0, 1)];
+        let mut ask = |id, is_stalled| {
+            let report = Report { present: present.clone(), is_stalled, ..report(4) };
+            coordinator.handle_report(Instant::ZERO, &"a", id, &report).leases
+        };
+        assert_eq!((ask(7, false), ask(7, true), ask(8, true)), (vec![], vec![1, 2, 3], vec![]));
     }
 
     #[test]

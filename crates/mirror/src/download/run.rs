@@ -14,7 +14,7 @@ use super::spread::SpreadTask;
 use super::task::Task;
 use super::{DownloadError, Phase};
 use crate::fleet::Fleet;
-use crate::store::{Blob, BlobState, StoreError};
+use crate::store::{Blob, BlobState, Check, StoreError};
 use crate::upstream::{BlobBody, UpstreamError};
 
 /// The first answer of a registry.
@@ -40,6 +40,11 @@ impl Task {
     /// Fetches the blob. Returns when it is complete.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
+        if task.size == Some(0) && task.source.check(&task.digest) == Check::Blocks {
+            // Nobody has to be asked for no bytes.
+            phase.send_replace(Phase::Fetching(task.open_blob(0).await?));
+            return Ok(());
+        }
         if let Some(fleet) = task.downloads.fleet.clone() {
             let size = match task.size {
                 Some(size) => Some(size),
@@ -55,7 +60,7 @@ impl Task {
         task.run_alone(phase).await
     }
 
-    /// Fetches the blob together with other hosts. Returns false if they sent wrong bytes.
+    /// Fetches the blob together with other hosts. Returns false if they sent wrong bytes, or nothing.
     async fn run_in_fleet(
         self: &Arc<Self>,
         fleet: Arc<Fleet>,
@@ -64,24 +69,30 @@ impl Task {
     ) -> Result<bool, DownloadError> {
         let blob = self.open_blob(size).await?;
         phase.send_replace(Phase::Fetching(blob.clone()));
+        let mut is_wrong = false;
         if blob.state() == BlobState::Partial {
             let progress = self.progress.clone();
             let spread = SpreadTask::new(self.clone(), fleet, blob.clone(), progress).await;
             match spread.run().await {
                 Ok(()) => {}
-                Err(DownloadError::WrongDigest) => {}
+                Err(DownloadError::WrongDigest) => is_wrong = true,
                 Err(error) => {
                     self.free_space(&error, size)?;
                     return Err(error);
                 }
             }
         }
-        if blob.state() != BlobState::Complete {
-            tracing::error!(digest = %self.digest, "other hosts sent wrong hashes; fetching the blob from the registry");
-            self.downloads.blobs.remove(&self.digest)?;
-            return Ok(false);
+        match blob.state() {
+            BlobState::Complete => return Ok(true),
+            BlobState::Partial if !is_wrong => {
+                tracing::warn!(digest = %self.digest, "no host sends anything; fetching the rest from the registry");
+            }
+            BlobState::Partial | BlobState::Wrong => {
+                tracing::error!(digest = %self.digest, "other hosts sent wrong hashes; fetching the blob from the registry");
+                self.downloads.blobs.remove(&self.digest)?;
+            }
         }
-        Ok(true)
+        Ok(false)
     }
 
     async fn open_blob(&self, size: u64) -> Result<Arc<Blob>, DownloadError> {

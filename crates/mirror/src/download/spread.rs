@@ -41,6 +41,10 @@ const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 const UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
 /// When the registry fails and no new block arrives for this time, the download fails.
 const FAILURE_AFTER: Duration = Duration::from_secs(3);
+/// When nothing arrives for this time at any host, this one may fetch segments that others have.
+const STALLED_AFTER: Duration = Duration::from_secs(2);
+/// When nothing arrives for this time at any host, this one fetches the blob alone.
+const ALONE_AFTER: Duration = Duration::from_secs(30);
 /// How long a holder may take to send a small blob.
 const SMALL_BLOB_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -74,6 +78,10 @@ pub(super) struct SpreadTask {
     pub(super) upstream_failed: Option<(Instant, DownloadError)>,
     pub(super) progress_at: Instant,
     pub(super) blocks_before: usize,
+    /// The arrivals at all hosts, and since when there were no more.
+    pub(super) arrivals: (u64, Instant),
+    /// The holders that did not send the small blob.
+    pub(super) failed_holders: BTreeSet<PeerId>,
     /// The block that a reader waits for, and since when.
     pub(super) waited_for: Option<(usize, Instant)>,
     /// Whether the exchange was told that more blocks will be requested.
@@ -118,6 +126,8 @@ impl SpreadTask {
             upstream_failed: None,
             progress_at: Instant::now(),
             blocks_before: 0,
+            arrivals: (0, Instant::now()),
+            failed_holders: BTreeSet::new(),
             waited_for: None,
             is_growing: false,
             wanted: BTreeSet::new(),
@@ -165,7 +175,10 @@ impl SpreadTask {
                     self.write(0, &bytes).await?;
                     return Ok(());
                 }
-                report_at = Instant::now();
+                // Another holder is named, or this host gets the lease. An earlier version names the same one.
+                if self.failed_holders.insert(peer) {
+                    report_at = Instant::now();
+                }
             } else if assignment.leases.contains(&0) {
                 let mut fetch = Box::pin(fetch_segment(self.connection.clone(), 0));
                 let result = loop {
@@ -281,7 +294,8 @@ impl SpreadTask {
         }
     }
 
-    /// Whether the blob is complete or wrong. Fails if the registry fails and no host sends anything.
+    /// Whether the blob is complete or wrong, or has to be fetched alone. Fails if the registry fails and no host
+    /// sends anything.
     fn is_over(&mut self) -> Result<bool, DownloadError> {
         let blob = &self.connection.blob;
         if blob.state() != BlobState::Partial {
@@ -296,11 +310,29 @@ impl SpreadTask {
             Some((_, error)) if self.progress_at.elapsed() >= self.fleet.extend(FAILURE_AFTER) => {
                 Err(error.clone())
             }
-            _ => Ok(false),
+            _ => Ok(self.has_no_arrivals_for(ALONE_AFTER)),
         }
     }
 
-    fn report(&self, wanted_leases: u32) -> Report {
+    /// Whether nothing has arrived at any host for this time.
+    fn has_no_arrivals_for(&mut self, time: Duration) -> bool {
+        let arrivals = self.spread.progress.count();
+        if arrivals != self.arrivals.0 {
+            self.arrivals = (arrivals, Instant::now());
+        }
+        self.arrivals.1.elapsed() >= self.fleet.extend(time)
+    }
+
+    /// Whether the other hosts send nothing.
+    fn is_stalled(&mut self) -> bool {
+        let is_absent = |neighbour: &Neighbour| neighbour.empty_answers > 0;
+        let are_absent = !self.neighbours.is_empty() && self.neighbours.values().all(is_absent);
+        let sends_nothing = are_absent || self.has_no_arrivals_for(STALLED_AFTER);
+        !self.failed_holders.is_empty() || (self.leases.is_empty() && sends_nothing)
+    }
+
+    fn report(&mut self, wanted_leases: u32) -> Report {
+        let is_stalled = self.is_stalled();
         let failed_at = self.upstream_failed.as_ref().map(|(at, _)| *at);
         let is_failing = failed_at.is_some_and(|at| at.elapsed() < UPSTREAM_PAUSE);
         let blob = &self.connection.blob;
@@ -318,6 +350,7 @@ impl SpreadTask {
             first: self.task.waiting.first(missing).map(|block| (block / SEGMENT_BLOCKS) as u32),
             wanted_hosts: NEIGHBOURS_MAX.saturating_sub(self.neighbours.len()) as u32,
             wants_holder: blob.blocks() == 1 && blob.state() == BlobState::Partial,
+            is_stalled,
             arrivals: self.spread.progress.here(),
             // The fleet adds it.
             lag_ms: 0,
