@@ -91,7 +91,7 @@ impl Mirror {
         let folder = folder.with_containerd(settings.containerd_blobs.clone());
         let blobs = Arc::new(Blobs::open(folder.clone(), settings.store_bytes_max)?);
         let catalog = Arc::new(Catalog::open(&folder)?);
-        let files = Arc::new(Files::open(&folder)?);
+        let files = Arc::new(Files::open(&folder, settings.store_bytes_max)?);
         let upstreams = upstreams(&settings).await?;
         let origins = origins(&settings)?;
         let connections = settings.connections_per_blob;
@@ -99,9 +99,11 @@ impl Mirror {
         let failed = |error| StartError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let manifests = Manifests::new(folder.clone());
+        let manifests = Manifests::new(folder.clone(), blobs.clone());
         let manifest_fetcher =
             Arc::new(ManifestFetcher::new(upstreams.clone(), manifests.clone(), catalog.clone()));
+        let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
+        let access = Arc::new(Access::new(catalog.clone(), ttl, offline_ok));
         let fleet = match settings.fleet.clone() {
             Some(fleet) => {
                 let blobs_to_index = blobs.clone();
@@ -115,6 +117,7 @@ impl Mirror {
                         manifests,
                         manifest_fetcher.clone(),
                         catalog.clone(),
+                        access.clone(),
                         files.clone(),
                     )
                     .await?,
@@ -122,7 +125,6 @@ impl Mirror {
             }
             None => None,
         };
-        let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
         let shared = Arc::new(Shared {
             upstreams,
             origins,
@@ -130,7 +132,7 @@ impl Mirror {
             manifests,
             manifest_fetcher,
             questions: Arc::default(),
-            access: Access { catalog: catalog.clone(), ttl, offline_ok },
+            access,
             catalog,
             downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone())),
             fleet,

@@ -52,7 +52,8 @@ pub struct Downloads {
 #[derive(Debug, Default)]
 struct Running {
     downloads: HashMap<Digest, Download>,
-    failures: HashMap<Digest, (Instant, DownloadError)>,
+    /// By the digest, and the repository or URL for which the download was started.
+    failures: HashMap<(Digest, Arc<str>), (Instant, DownloadError)>,
 }
 
 #[derive(Debug, Default)]
@@ -180,11 +181,13 @@ impl Downloads {
         if let Some(download) = running.downloads.get(digest) {
             return Ok(download.clone());
         }
-        if let Some((failed_at, error)) = running.failures.get(digest) {
+        let name: Arc<str> = source.name().into();
+        let key = (digest.clone(), name.clone());
+        if let Some((failed_at, error)) = running.failures.get(&key) {
             if failed_at.elapsed() < FAILURE_KEPT {
                 return Err(error.clone());
             }
-            running.failures.remove(digest);
+            running.failures.remove(&key);
         }
         if running.downloads.len() >= DOWNLOADS_MAX {
             return Err(DownloadError::TooMany);
@@ -195,7 +198,7 @@ impl Downloads {
             waiting: Arc::default(),
             progress: Arc::default(),
             sources: Arc::new(Sources::new()),
-            name: source.name().into(),
+            name: name.clone(),
         };
         running.downloads.insert(digest.clone(), download.clone());
         drop(running);
@@ -223,7 +226,7 @@ impl Downloads {
                 }
             }
             drop(span);
-            downloads.finish(&digest, &sender, result);
+            downloads.finish(&digest, name, &sender, result);
         });
         Ok(download)
     }
@@ -231,6 +234,7 @@ impl Downloads {
     fn finish(
         &self,
         digest: &Digest,
+        name: Arc<str>,
         phase: &watch::Sender<Phase>,
         result: Result<(), DownloadError>,
     ) {
@@ -247,7 +251,8 @@ impl Downloads {
                 if running.failures.len() >= FAILURES_MAX {
                     running.failures.clear();
                 }
-                running.failures.insert(digest.clone(), (Instant::now(), error.clone()));
+                let key = (digest.clone(), name);
+                running.failures.insert(key, (Instant::now(), error.clone()));
                 phase.send_replace(Phase::Failed(error));
             }
         }
@@ -255,6 +260,12 @@ impl Downloads {
 }
 
 impl Download {
+    /// Whether it fetches for this repository or URL: then a known size means that the server has answered
+    /// for it, if there is no fleet.
+    pub(crate) fn is_of(&self, source: &ContentSource) -> bool {
+        *self.name == *source.name()
+    }
+
     /// Waits until the size of the blob is known.
     pub async fn blob(&mut self) -> Result<Arc<Blob>, DownloadError> {
         loop {

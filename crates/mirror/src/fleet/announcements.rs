@@ -12,6 +12,7 @@ use watchfire_fleet::ANNOUNCEMENT_TIME;
 use super::access::tag_key;
 use super::message::{ANNOUNCEMENTS_MAX, Request};
 use super::{COORDINATOR_TIMEOUT, Fleet};
+use crate::oci::Digest;
 use crate::proxy::url_key;
 
 /// The coordinator and the hosts that would replace it.
@@ -28,6 +29,8 @@ const FIRST_ROUNDS: u32 = 5;
 #[derive(Debug, Default)]
 pub(super) struct Announcements {
     waiting: Mutex<BTreeSet<String>>,
+    /// Blobs that this host was asked for and does not have any more.
+    gone: Mutex<BTreeSet<Digest>>,
     added: Notify,
 }
 
@@ -36,9 +39,14 @@ impl Announcements {
         self.waiting.lock().insert(key);
         self.added.notify_one();
     }
+
+    pub(super) fn add_gone(&self, digest: &Digest) {
+        self.gone.lock().insert(digest.clone());
+        self.added.notify_one();
+    }
 }
 
-/// Announces new content within [`BATCH`], and everything from time to time.
+/// Announces new content, and the blobs that are gone, within [`BATCH`], and everything from time to time.
 pub(super) async fn announce_all(fleet: Arc<Fleet>) {
     let mut all_at = Instant::now();
     let mut rounds = 0;
@@ -58,6 +66,10 @@ pub(super) async fn announce_all(fleet: Arc<Fleet>) {
                 all_at = Instant::now() + if is_start { FIRST_INTERVAL } else { INTERVAL };
             }
         }
+        let gone = std::mem::take(&mut *fleet.announcements.gone.lock());
+        let is_absent = |digest: &Digest| !fleet.downloads.lock().contains_key(digest);
+        let gone: Vec<_> = gone.into_iter().filter(is_absent).collect();
+        futures::future::join_all(gone.iter().map(|digest| fleet.leave(digest))).await;
         let keys = std::mem::take(&mut *fleet.announcements.waiting.lock());
         let mut of_hosts: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for key in keys {
@@ -101,7 +113,7 @@ fn all_keys(fleet: &Fleet) -> Vec<String> {
         .tags()
         .into_iter()
         .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
-    let manifests = fleet.catalog.manifests().into_iter().map(|digest| digest.to_string());
+    let manifests = fleet.manifests.digests().into_iter().map(|digest| digest.to_string());
     let files = fleet.files.urls().into_iter().map(|url| url_key(&url).to_string());
     blobs.chain(of_containerd).chain(tags).chain(manifests).chain(files).collect()
 }

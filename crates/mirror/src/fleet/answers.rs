@@ -14,7 +14,7 @@ use super::announcements::COORDINATORS;
 use super::hashes::of_complete;
 use super::lookup::Lookup;
 use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};
-use super::{ANSWERS_MAX, Fleet};
+use super::{ANSWERS_MAX, COORDINATOR_TIMEOUT, Fleet};
 use crate::images::{RepositoryId, may_serve};
 use crate::oci::{Digest, Manifest, Reference, Tag};
 use crate::store::BLOCK_BYTES;
@@ -122,7 +122,38 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             };
             found.unwrap_or_else(|| empty(Response::Absent))
         }
+        Request::Access { registry, repository, digest, asks, access } => {
+            let repository = repository.parse().ok();
+            let id = repository.map(|repository| RepositoryId { registry, repository });
+            let known = match id {
+                Some(id) => known_access(fleet, from, &id, &digest, asks, access.as_ref()).await,
+                None => None,
+            };
+            empty(known.unwrap_or(Response::Absent))
+        }
     }
+}
+
+/// What this host knows, or asks the registry, about a blob of a repository.
+async fn known_access(
+    fleet: &Fleet,
+    from: PeerId,
+    id: &RepositoryId,
+    digest: &Digest,
+    asks: bool,
+    access: Option<&AccessProof>,
+) -> Option<Response> {
+    let name = format!("{}/{}@{digest}", id.registry, id.repository);
+    if !allows(fleet, from, std::slice::from_ref(id), &name, access).await {
+        return None;
+    }
+    if asks {
+        let pull = fleet.manifest_fetcher.pull(id)?;
+        let checked = fleet.access.check_blob(&pull, digest, COORDINATOR_TIMEOUT);
+        timeout_at(Instant::now() + COORDINATOR_TIMEOUT, checked).await.ok()?.ok()?;
+    }
+    let age_seconds = fleet.catalog.member(id, digest)?.as_secs();
+    Some(Response::Access { age_seconds, size: fleet.catalog.size(id, digest) })
 }
 
 /// A host that is closer to a digest than this one, if this one knows any.
@@ -235,7 +266,10 @@ async fn hashes(
             }
             Response::Hashes { list, hashes }
         }
-        Ok(None) => Response::Absent,
+        Ok(None) => {
+            fleet.announcements.add_gone(digest);
+            Response::Absent
+        }
         Err(error) => {
             tracing::warn!(%digest, %error, "cannot read a blob for another host");
             Response::Absent
@@ -252,14 +286,17 @@ async fn blob(
     if !allows_blob(fleet, from, digest, access).await {
         return None;
     }
-    let blob = fleet.blobs.find_complete(digest).await.ok().flatten()?;
-    if blob.size() > BLOCK_BYTES as u64 {
-        return None;
+    let blob = fleet.blobs.find_complete(digest).await.ok().flatten();
+    let bytes = match blob {
+        Some(blob) if blob.size() > BLOCK_BYTES as u64 => return None,
+        Some(blob) if blob.size() == 0 => Some(Bytes::new()),
+        Some(blob) => fleet.blobs.read(&blob, 0).ok().flatten().map(|block| block.into_parts().1),
+        None => None,
+    };
+    if bytes.is_none() {
+        fleet.announcements.add_gone(digest);
     }
-    if blob.size() == 0 {
-        return Some(Bytes::new());
-    }
-    blob.read_block(0).ok().flatten()
+    bytes
 }
 
 struct ManifestQuestion {

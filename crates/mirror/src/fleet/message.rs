@@ -77,6 +77,16 @@ pub(super) enum Request {
         fetches: bool,
         access: Option<AccessProof>,
     },
+    /// Whether the registry lets the receiver pull a blob from a repository.
+    Access {
+        registry: String,
+        repository: String,
+        #[serde(with = "text")]
+        digest: Digest,
+        /// The receiver asks the registry if it does not know.
+        asks: bool,
+        access: Option<AccessProof>,
+    },
 }
 
 impl Request {
@@ -88,6 +98,7 @@ impl Request {
             Request::Hashes { .. }
             | Request::Blob { .. }
             | Request::Manifest { .. }
+            | Request::Access { .. }
             | Request::File { .. } => false,
         }
     }
@@ -126,6 +137,8 @@ pub(super) enum Response {
     File { version: Box<Version>, age_seconds: u64 },
     /// To [`Request::Manifest`]. The body is the manifest.
     Manifest { digest: String, media_type: String, age_seconds: u64 },
+    /// To [`Request::Access`]: the registry said so that long ago, and the blob has this size.
+    Access { age_seconds: u64, size: Option<u64> },
     /// The receiver does not have it, or may not send it to this host.
     Absent,
 }

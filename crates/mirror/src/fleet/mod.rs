@@ -19,13 +19,17 @@
 //!    fetches its leased segments from the registry, without the blocks whose hashes it learns meanwhile.
 //! 5. When it has all blocks, it announces the blob to the three closest hosts, and again every four minutes.
 //!
-//! A blob of one block is sent as a whole. When no new block arrives for a second, a host fetches also the blocks
+//! A blob of one block is sent as a whole. A holder that does not send it is not named to the same host again; when
+//! no other holder is left, that host gets the lease. A host that is asked for a blob which it has no more tells the
+//! coordinator. When nothing arrives at any host for 2 s, or the asked hosts have nothing, a host may fetch segments
+//! that others have; after 30 s it fetches the blob alone. When no new block arrives for a second, a host fetches also the blocks
 //! of its segments that other hosts should send. When the registry sends nothing for 3 s, it takes no lease for
 //! 10 s, so that another host tries.
 //!
 //! Hosts believe each other only in part. All have the key of the fleet's private network. A wrong hash costs a
 //! download, not a wrong image: a blob is complete only when its own digest is right, and otherwise this host
-//! fetches it alone. A host gives content only to hosts that could pull it themselves ([`access`]).
+//! fetches it alone. A host gives content only to hosts that could pull it themselves ([`access`]). The host that is
+//! closest to a blob asks the registry, for all hosts, whether a repository has the blob; they believe its answer.
 //!
 //! The bounds: 4,096 connections, 1,024 requests of other hosts that are answered at a time (further ones fail),
 //! the addresses of 50,000 hosts, requests of 1 MiB and answers of 5 MiB.
@@ -63,7 +67,7 @@ pub(crate) use access::tag_key;
 pub(crate) use hashes::KnownHashes;
 pub use region::{Region, RegionError};
 
-use crate::images::{Catalog, ManifestFetcher, RepositoryId};
+use crate::images::{Access, Catalog, ManifestFetcher, RepositoryId};
 use crate::oci::Digest;
 use crate::proxy::Files;
 use crate::store::{Blobs, Manifests, hash_of};
@@ -178,6 +182,7 @@ pub(crate) struct Fleet {
     manifests: Manifests,
     manifest_fetcher: Arc<ManifestFetcher>,
     catalog: Arc<Catalog>,
+    access: Arc<Access>,
     files: Arc<Files>,
     started_at: Instant,
     peer_bytes: AtomicU64,
@@ -240,6 +245,7 @@ impl Fleet {
         manifests: Manifests,
         manifest_fetcher: Arc<ManifestFetcher>,
         catalog: Arc<Catalog>,
+        access: Arc<Access>,
         files: Arc<Files>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
@@ -262,6 +268,7 @@ impl Fleet {
             manifests,
             manifest_fetcher,
             catalog,
+            access,
             files,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use watchfire_fleet::{Assignment, Report};
 use watchfire_p2p::{AddressPart, PeerId};
 
@@ -11,11 +11,14 @@ use super::access::tag_key;
 use super::lookup::Lookup;
 use super::message::{AccessProof, Request, Response, decode, encode};
 use super::{COORDINATOR_TIMEOUT, Fleet, FleetError, REQUEST_TIMEOUT, answers};
-use crate::images::RepositoryId;
+use crate::images::{Pull, RepositoryId};
 use crate::oci::{Digest, Manifest, Reference};
 use crate::proxy::{Version, url_key};
+use crate::upstream::UpstreamError;
 
 const COORDINATORS_MAX: usize = 10;
+/// How long another host may take to ask a registry about a blob, before this host asks it too.
+const ACCESS_WAIT: Duration = Duration::from_millis(400);
 
 impl Fleet {
     pub(crate) async fn report(
@@ -148,6 +151,68 @@ impl Fleet {
         };
         let age = Duration::from_secs(age_seconds);
         is_asked.then_some((Manifest { digest, media_type, bytes }, age))
+    }
+
+    /// Checks that a blob may be served under a repository. The host that is closest to the blob asks the
+    /// registry, once for all hosts.
+    ///
+    /// `limit` is how long a registry may take to answer before older answers hold.
+    pub(crate) async fn check_blob(
+        &self,
+        pull: &Pull,
+        digest: &Digest,
+        limit: Duration,
+    ) -> Result<Option<u64>, UpstreamError> {
+        let (id, own) = (pull.id(), self.host.peer_id());
+        if !self.access.is_fresh(&id, digest) {
+            let closest = self.lookup.closest(&digest.to_string(), 1).await;
+            if let Some(peer) = closest.into_iter().find(|peer| *peer != own) {
+                let asked = self.learn_access(peer, &id, digest, true);
+                // Without an answer in time, or with one that is too old, this host asks the registry itself.
+                let _ = timeout(self.extend(ACCESS_WAIT), asked).await;
+            }
+        }
+        let checked = self.access.check_blob(pull, digest, limit);
+        let checked = match self.access.offline_ok {
+            true => timeout(limit, checked).await.unwrap_or_else(|_| {
+                Err(UpstreamError::no_answer(pull.upstream.registry().name(), limit))
+            }),
+            false => checked.await,
+        };
+        let error = match checked {
+            Err(error) if self.access.offline_ok && error.is_outage() => error,
+            checked => return checked,
+        };
+        for peer in self.holders(digest).await {
+            if self.learn_access(peer, &id, digest, false).await {
+                tracing::warn!(repository = %pull.repository, %digest, %error, "serving a blob that another host may serve while the registry is down");
+                return Ok(self.catalog.size(&id, digest));
+            }
+        }
+        Err(error)
+    }
+
+    /// Asks a host what the registry told it about a blob of a repository. Returns whether it may be served.
+    async fn learn_access(
+        &self,
+        peer: PeerId,
+        id: &RepositoryId,
+        digest: &Digest,
+        asks: bool,
+    ) -> bool {
+        let name = format!("{}/{}@{digest}", id.registry, id.repository);
+        let request = Request::Access {
+            registry: id.registry.clone(),
+            repository: id.repository.to_string(),
+            digest: digest.clone(),
+            asks,
+            access: self.prove(peer, &name, Some(id)).await,
+        };
+        let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
+        let Ok((Response::Access { age_seconds, size }, _)) = answer else { return false };
+        let age = Duration::from_secs(age_seconds);
+        self.catalog.note_member(id, digest, size, age);
+        true
     }
 
     /// Asks the fleet for the version of a file that a host got from its server most recently.

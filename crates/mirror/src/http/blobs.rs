@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::reader::{self, Content, ContentError, ReadError};
 use super::{LAST_MOMENT, Shared, without_bytes};
 use crate::download::{ContentSource, Download, DownloadError};
-use crate::images::{AccessError, Pull};
+use crate::images::Pull;
 use crate::oci::{ApiError, Digest, ErrorCode};
 use crate::store::{Blob, StoreError};
 
@@ -40,15 +40,29 @@ async fn open(
     request: &Parts,
     deadline: Instant,
 ) -> Result<Response, ApiError> {
-    // The other half of the time is for the blob.
-    let limit = deadline.saturating_duration_since(Instant::now()) / 2;
-    let access = shared.access.check_blob(pull, digest, limit).await;
-    let size = access.map_err(|error| match error {
-        AccessError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
-        AccessError::Store(error) => failed(&error),
-    })?;
+    let id = pull.id();
     let complete = shared.downloads.blobs().find_complete(digest).await;
     let complete = complete.map_err(|error| failed(&error))?;
+    let source = ContentSource::Registry(pull.clone());
+    let is_get = request.method == Method::GET;
+    if complete.is_none() && is_get && shared.fleet.is_none() && shared.catalog.names(&id, digest) {
+        // The download asks the registry for this repository, so a check before it would ask twice.
+        let size = shared.catalog.size(&id, digest);
+        let started = shared.downloads.start(source.clone(), digest, size);
+        let mut download = started.map_err(|error| download_failed(&error))?;
+        if download.is_of(&source) {
+            let blob = download.blob().await.map_err(|error| download_failed(&error))?;
+            shared.catalog.note_member(&id, digest, Some(blob.size()), Duration::ZERO);
+            return respond(shared, blob, Some(download), request, deadline).await;
+        }
+    }
+    // The other half of the time is for the blob.
+    let limit = deadline.saturating_duration_since(Instant::now()) / 2;
+    let checked = match &shared.fleet {
+        Some(fleet) => fleet.check_blob(pull, digest, limit).await,
+        None => shared.access.check_blob(pull, digest, limit).await,
+    };
+    let size = checked.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
     if let Some(blob) = complete {
         return respond(shared, blob, None, request, deadline).await;
     }
@@ -60,7 +74,6 @@ async fn open(
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
         return Ok(head(digest, size));
     }
-    let source = ContentSource::Registry(pull.clone());
     let mut download =
         shared.downloads.start(source, digest, size).map_err(|error| download_failed(&error))?;
     let blob = download.blob().await.map_err(|error| download_failed(&error))?;

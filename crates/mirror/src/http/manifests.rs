@@ -106,8 +106,7 @@ impl Lookup {
     ) -> Result<(Manifest, Source), ApiError> {
         let id = self.pull.id();
         if matches!(error, UpstreamError::NotFound { .. }) {
-            let removed = self.shared.catalog.remove_tag(&id, tag, &self.accept.key);
-            removed.map_err(|error| failed(&error.into()))?;
+            self.shared.catalog.remove_tag(&id, tag, &self.accept.key);
         }
         let others = self.shared.catalog.tag_records(&id, tag);
         for known in known.into_iter().chain(others) {
@@ -171,8 +170,8 @@ impl Lookup {
             return Ok(None);
         }
         tracing::warn!(repository = %self.pull.repository, %reference, ?age, %error, "serving a manifest of another host while the registry is down");
-        let noted = self.shared.manifests.put(&manifest).map_err(ManifestError::from);
-        noted.and_then(|()| self.note(reference, &manifest)).map_err(|error| failed(&error))?;
+        self.shared.manifests.put(&manifest);
+        self.note(reference, &manifest, age);
         Ok(Some((manifest, Source::Fleet(age))))
     }
 
@@ -215,14 +214,14 @@ impl Lookup {
             (None, None) => None,
         };
         if let Some(manifest) = stored {
-            self.note(reference, &manifest)?;
+            self.note(reference, &manifest, Duration::ZERO);
             return Ok(manifest);
         }
         // Other tags and other hosts may ask for the same manifest.
         if let Some(digest) = named
             && let Ok(manifest) = self.fetch_digest(&digest).await
         {
-            self.note(reference, &manifest)?;
+            self.note(reference, &manifest, Duration::ZERO);
             return Ok(manifest);
         }
         self.fetch(reference).await
@@ -235,34 +234,34 @@ impl Lookup {
             && let Some((manifest, age)) = fleet.fetch_manifest(&self.pull.id(), digest).await
             && age < self.shared.access.ttl
         {
-            self.shared.manifests.put(&manifest)?;
-            self.note(&reference, &manifest)?;
+            self.shared.manifests.put(&manifest);
+            self.note(&reference, &manifest, age);
             return Ok(manifest);
         }
         let manifest = self.shared.manifest_fetcher.fetch(&self.pull, digest).await?;
-        self.note(&reference, &manifest)?;
+        self.note(&reference, &manifest, Duration::ZERO);
         Ok(manifest)
     }
 
     async fn fetch(&self, reference: &Reference) -> RegistryAnswer {
         let Pull { upstream, repository } = &self.pull;
         let manifest = upstream.manifest(repository, reference, &self.accept.header).await?;
-        self.shared.manifests.put(&manifest)?;
-        self.note(reference, &manifest)?;
+        self.shared.manifests.put(&manifest);
+        self.note(reference, &manifest, Duration::ZERO);
         Ok(manifest)
     }
 
-    fn note(&self, reference: &Reference, manifest: &Manifest) -> Result<(), ManifestError> {
+    /// The registry named a manifest so long ago.
+    fn note(&self, reference: &Reference, manifest: &Manifest, age: Duration) {
         let Manifest { digest, bytes, .. } = manifest;
-        let id = self.pull.id();
-        self.shared.catalog.note_manifest(&id, reference, &self.accept.key, digest, bytes)?;
+        let (id, named) = (self.pull.id(), (digest, &**bytes));
+        self.shared.catalog.note_manifest(&id, reference, &self.accept.key, named, age);
         if let Some(fleet) = &self.shared.fleet {
             fleet.announce(digest);
             if let Reference::Tag(tag) = reference {
                 fleet.announce(&tag_key(&id.registry, id.repository.as_str(), tag.as_str()));
             }
         }
-        Ok(())
     }
 
     /// The stored manifest, if the client accepts its type.

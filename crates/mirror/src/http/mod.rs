@@ -68,7 +68,7 @@ pub(crate) struct Shared {
     pub(crate) manifest_fetcher: Arc<ManifestFetcher>,
     /// The questions to registries that have no answer yet.
     pub(crate) questions: Arc<Questions>,
-    pub(crate) access: Access,
+    pub(crate) access: Arc<Access>,
     pub(crate) downloads: Arc<Downloads>,
     pub(crate) fleet: Option<Arc<Fleet>>,
     pub(crate) requests: Requests,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::catalog::{Catalog, RepositoryId};
+use super::flights::Flights;
 use crate::oci::{Digest, Repository};
-use crate::store::StoreError;
 use crate::upstream::{Upstream, UpstreamError};
 
 /// A repository of an upstream registry, from which a client pulls.
@@ -30,26 +30,30 @@ impl Pull {
 
 /// Whether this mirror may serve stored content under a repository.
 ///
-/// It may if the registry lets this mirror pull the content from that repository. So a client cannot
-/// get the content of a private repository by its digest alone, not even through a public one.
+/// It may if the registry let this mirror pull the content from that repository. So a client cannot
+/// get the content of a private repository by its digest alone, not even through a public one whose manifest
+/// names it.
 #[derive(Debug)]
 pub(crate) struct Access {
-    pub(crate) catalog: Arc<Catalog>,
+    catalog: Arc<Catalog>,
     /// How long an answer of the registry holds.
     pub(crate) ttl: Duration,
     /// Whether an older answer holds while the registry is down.
     pub(crate) offline_ok: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AccessError {
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    /// The questions to registries, each asked once for all clients and hosts that wait for its answer.
+    questions: Arc<Flights<(RepositoryId, Digest), Result<(), UpstreamError>>>,
 }
 
 impl Access {
+    pub(crate) fn new(catalog: Arc<Catalog>, ttl: Duration, offline_ok: bool) -> Self {
+        Access { catalog, ttl, offline_ok, questions: Arc::default() }
+    }
+
+    /// Whether the registry has answered recently that a blob may be served under a repository.
+    pub(crate) fn is_fresh(&self, id: &RepositoryId, digest: &Digest) -> bool {
+        self.catalog.member(id, digest).is_some_and(|age| age < self.ttl)
+    }
+
     /// Checks that a blob may be served under a repository. Returns its size, if it is known.
     ///
     /// `limit` is how long a registry may take to answer before an older answer holds.
@@ -58,31 +62,47 @@ impl Access {
         pull: &Pull,
         digest: &Digest,
         limit: Duration,
-    ) -> Result<Option<u64>, AccessError> {
-        let Pull { upstream, repository } = pull;
+    ) -> Result<Option<u64>, UpstreamError> {
         let id = pull.id();
-        let age = self.catalog.member(&id, digest);
-        if age.is_some_and(|age| age < self.ttl) {
+        if self.is_fresh(&id, digest) {
             return Ok(self.catalog.size(&id, digest));
         }
-        let asked = upstream.blob_size(repository, digest);
+        let age = self.catalog.member(&id, digest);
+        let asked = self.ask(pull, digest);
         let answer = match self.offline_ok && age.is_some() {
             true => timeout(limit, asked).await.unwrap_or_else(|_| {
-                Err(UpstreamError::no_answer(upstream.registry().name(), limit))
+                Err(UpstreamError::no_answer(pull.upstream.registry().name(), limit))
             }),
             false => asked.await,
         };
         match answer {
-            Ok(size) => {
-                self.catalog.note_member(&id, digest)?;
-                Ok(size.or_else(|| self.catalog.size(&id, digest)))
-            }
+            Ok(()) => {}
             Err(error) if self.holds_while_down(age, &error) => {
-                tracing::warn!(%repository, %digest, %error, "serving a blob from the store while the registry is down");
-                Ok(self.catalog.size(&id, digest))
+                tracing::warn!(repository = %pull.repository, %digest, %error, "serving a blob from the store while the registry is down");
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if matches!(error, UpstreamError::NotFound { .. } | UpstreamError::Refused { .. }) {
+                    self.catalog.remove_member(&id, digest);
+                }
+                return Err(error);
+            }
         }
+        Ok(self.catalog.size(&id, digest))
+    }
+
+    async fn ask(&self, pull: &Pull, digest: &Digest) -> Result<(), UpstreamError> {
+        let (from, name, catalog) = (pull.clone(), digest.clone(), self.catalog.clone());
+        let ask = async move {
+            let size = from.upstream.blob_size(&from.repository, &name).await?;
+            // Also when nobody waits any more: the next request finds it.
+            catalog.note_member(&from.id(), &name, size, Duration::ZERO);
+            Ok(())
+        };
+        let answer = self.questions.join((pull.id(), digest.clone()), ask).await;
+        answer.unwrap_or_else(|| {
+            let cause = "the question to it was dropped";
+            Err(UpstreamError::invalid(pull.upstream.registry().name(), cause))
+        })
     }
 
     /// Whether an answer of any age is enough, because the registry is down.

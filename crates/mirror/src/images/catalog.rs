@@ -1,28 +1,47 @@
-//! The images that clients have pulled: tags, manifests, and which blobs belong to which repository.
+//! The images that clients have pulled: tags, and which content belongs to which repository.
 //!
-//! A blob is stored once, but it is served under a repository only if an upstream registry let this
-//! mirror pull it from there. The catalog keeps those answers.
+//! **A name gives no right.** A blob is stored once, but it is served under a repository only if the upstream
+//! registry let this mirror pull it from there. A manifest may name any digest, also that of a private layer of
+//! another repository, so the names in a manifest tell sizes and nothing else.
+//!
+//! **One small write for each change.** A repository has a file and a lock of its own, and a change appends a line of
+//! about 200 bytes to that file. An answer that names what is known already writes nothing; its time is kept in memory,
+//! so after a restart the registry is asked once more. One file for a repository that is written as a whole would cost
+//! a repository with 2,000 tags 2 MB for each pull. A file with more than twice the lines that it needs is written
+//! anew. Nothing is synced: a line that a power failure damages is skipped, and its registry is asked again. So it is
+//! after a change that cannot be written, such as to a full disk: the change is in memory, and the pull goes on.
+//!
+//! The bounds: [`REPOSITORIES_MAX`], and for each of them [`TAGS_MAX`] and [`CONTENT_MAX`].
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use hashlink::LinkedHashMap;
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 
 use crate::oci::{Digest, Reference, Repository, Tag};
-use crate::store::{Folder, StoreError, unix_seconds};
+use crate::store::{Folder, StoreError, age, unix_seconds};
 
-/// The most repositories that are kept. When the limit is reached, the one that was written first is
+/// The most repositories that are kept. When the limit is reached, the one whose registry was asked first is
 /// removed; its next pull asks the registry again.
 const REPOSITORIES_MAX: usize = 10_000;
-/// The most tags, and manifests, of one repository that are kept. When the limit is reached, the one
-/// that was checked first is removed.
-const ENTRIES_MAX: usize = 2_000;
+/// The most tags of one repository that are kept. When the limit is reached, the one that was checked first
+/// is removed.
+const TAGS_MAX: usize = 2_000;
+/// The most blobs and manifests of one repository that are kept. When the limit is reached, the one that was
+/// checked or named first is removed.
+const CONTENT_MAX: usize = 20_000;
 /// The most lists of media types for which the manifest of one tag is kept. When the limit is reached,
 /// the one that was checked first is removed.
 const ACCEPTS_MAX: usize = 8;
+/// The most names in one manifest that are kept.
+const NAMES_MAX: usize = 1_000;
+/// Lines that a file may have beyond twice those that it needs.
+const SPARE_LINES: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepositoryId {
@@ -42,48 +61,53 @@ pub struct TagRecord {
 #[derive(Debug)]
 pub struct Catalog {
     folder: PathBuf,
-    repositories: Mutex<HashMap<RepositoryId, Record>>,
+    repositories: RwLock<HashMap<RepositoryId, Arc<Mutex<Record>>>>,
 }
 
-/// One repository, as its file has it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+/// One repository. Its tags and its content are in the order of their last check.
+#[derive(Debug, Default)]
 struct Record {
-    registry: String,
-    repository: String,
-    tags: BTreeMap<String, Tagged>,
-    /// When the registry last gave each manifest.
-    manifests: BTreeMap<String, Listed>,
-    /// Blobs and manifests without a manifest that names them, and when the registry had them.
-    others: BTreeMap<String, u64>,
-    #[serde(skip)]
-    members: HashMap<Digest, u64>,
+    /// The answers of the registry for each tag. They depend on the media types that a client accepts: a
+    /// client without lists gets the manifest of one platform.
+    tags: LinkedHashMap<String, Vec<Named>>,
+    content: LinkedHashMap<Digest, Content>,
+    /// The lines of its file.
+    lines: usize,
+    /// When its registry was last asked.
+    checked_at: u64,
 }
 
-/// The answers of a registry for one tag. They depend on the media types that a client accepts: a client
-/// without lists gets the manifest of one platform.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Tagged {
-    named: Vec<Named>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 struct Named {
     accept: String,
-    digest: String,
+    digest: Digest,
     checked_at: u64,
 }
 
+/// A blob or manifest.
+#[derive(Debug, Default)]
+struct Content {
+    /// When the registry last let this mirror pull it from the repository. `None`: a manifest names it.
+    checked_at: Option<u64>,
+    size: Option<u64>,
+}
+
+/// A line of a repository's file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Listed {
-    checked_at: u64,
-    /// The blobs and manifests that it names, and their sizes if it tells them.
-    names: BTreeMap<String, Option<u64>>,
+#[serde(rename_all = "snake_case")]
+enum Change {
+    /// The first line.
+    Repository { registry: String, repository: String },
+    /// The registry named the manifest of a tag; without a digest, it has no such tag any more.
+    Tag { tag: String, accept: String, digest: Option<String>, at: u64 },
+    /// The registry has a blob or manifest; without a time, a manifest names it.
+    Content { digest: String, at: Option<u64>, size: Option<u64> },
+    /// The registry no longer lets this mirror pull it.
+    Gone { digest: String },
 }
 
-fn age(checked_at: u64) -> Duration {
-    Duration::from_secs(unix_seconds().saturating_sub(checked_at))
+fn moment(age: Duration) -> u64 {
+    unix_seconds().saturating_sub(age.as_secs())
 }
 
 impl Catalog {
@@ -91,18 +115,21 @@ impl Catalog {
         let folder = store.repositories();
         let mut repositories = HashMap::new();
         for path in crate::store::entries(&folder)? {
-            let text = fs::read(&path).unwrap_or_default();
-            let record = serde_json::from_slice::<Record>(&text).ok();
-            let found = record.and_then(|record| Some((record.id()?, record.with_members())));
-            match found {
-                Some((id, record)) => drop(repositories.insert(id, record)),
+            match read(&path) {
+                Some((id, record)) => {
+                    repositories.insert(id, Arc::new(Mutex::new(record)));
+                }
                 None => {
-                    tracing::warn!(path = %path.display(), "removed a damaged file of the catalog");
+                    tracing::warn!(path = %path.display(), "removed a file of the catalog that is damaged or of an earlier version; its registry is asked again");
                     crate::store::remove(&path)?;
                 }
             }
         }
-        Ok(Catalog { folder, repositories: Mutex::new(repositories) })
+        Ok(Catalog { folder, repositories: RwLock::new(repositories) })
+    }
+
+    fn record(&self, id: &RepositoryId) -> Option<Arc<Mutex<Record>>> {
+        self.repositories.read().get(id).cloned()
     }
 
     /// The last answer for a tag, for a client that accepts the same media types.
@@ -112,12 +139,13 @@ impl Catalog {
 
     /// The last answers for a tag, the newest first: one for each list of media types.
     pub fn tag_records(&self, id: &RepositoryId, tag: &Tag) -> Vec<TagRecord> {
-        let repositories = self.repositories.lock();
-        let tagged = repositories.get(id).and_then(|record| record.tags.get(tag.as_str()));
-        let named = tagged.map_or(&[][..], |tagged| &tagged.named);
-        let records = named.iter().rev().filter_map(|named| {
-            let (digest, accept) = (named.digest.parse().ok()?, named.accept.clone());
-            Some(TagRecord { digest, age: age(named.checked_at), accept })
+        let Some(record) = self.record(id) else { return Vec::new() };
+        let record = record.lock();
+        let named = record.tags.get(tag.as_str()).map_or(&[][..], Vec::as_slice);
+        let records = named.iter().rev().map(|named| TagRecord {
+            digest: named.digest.clone(),
+            age: age(named.checked_at),
+            accept: named.accept.clone(),
         });
         records.collect()
     }
@@ -125,125 +153,161 @@ impl Catalog {
     /// How long ago the registry last let this mirror pull a blob or manifest from a repository.
     /// `None`: it never did.
     pub fn member(&self, id: &RepositoryId, digest: &Digest) -> Option<Duration> {
-        let repositories = self.repositories.lock();
-        repositories.get(id)?.members.get(digest).map(|checked_at| age(*checked_at))
+        self.record(id)?.lock().content.get(digest)?.checked_at.map(age)
     }
 
-    /// The registry let this mirror pull a manifest with these bytes, by this reference. `accept` is the
-    /// key of the media types that were asked for.
+    /// Whether a manifest of a repository names a blob or manifest. That gives no right to it.
+    pub fn names(&self, id: &RepositoryId, digest: &Digest) -> bool {
+        self.record(id).is_some_and(|record| record.lock().content.contains_key(digest))
+    }
+
+    /// The size of a blob, as the registry or a manifest names it.
+    pub fn size(&self, id: &RepositoryId, digest: &Digest) -> Option<u64> {
+        self.record(id)?.lock().content.get(digest)?.size
+    }
+
+    /// The registry let this mirror pull a manifest with these bytes, by this reference, so long ago. `accept`
+    /// is the key of the media types that were asked for.
     pub fn note_manifest(
         &self,
         id: &RepositoryId,
         reference: &Reference,
         accept: &str,
-        digest: &Digest,
-        bytes: &[u8],
-    ) -> Result<(), StoreError> {
-        let names = named_content(bytes);
-        self.update(id, |record| {
-            if let Reference::Tag(tag) = reference {
-                let tagged = record.tags.entry(tag.as_str().to_owned()).or_default();
-                tagged.note(accept, digest);
-                shorten(&mut record.tags, Tagged::checked_at);
-            }
-            let names = names.iter().map(|(digest, size)| (digest.to_string(), *size)).collect();
-            record
-                .manifests
-                .insert(digest.to_string(), Listed { checked_at: unix_seconds(), names });
-            shorten(&mut record.manifests, |listed| listed.checked_at);
-            record.members = record.members();
-        })
+        manifest: (&Digest, &[u8]),
+        age: Duration,
+    ) {
+        let ((digest, bytes), at) = (manifest, moment(age));
+        let named = named_content(bytes).into_iter().take(NAMES_MAX);
+        let mut changes: Vec<_> = named
+            .map(|(digest, size)| Change::Content { digest: digest.to_string(), at: None, size })
+            .collect();
+        let (digest, size) = (digest.to_string(), Some(bytes.len() as u64));
+        changes.push(Change::Content { digest: digest.clone(), at: Some(at), size });
+        if let Reference::Tag(tag) = reference {
+            let (tag, accept) = (tag.as_str().to_owned(), accept.to_owned());
+            changes.push(Change::Tag { tag, accept, digest: Some(digest), at });
+        }
+        self.update(id, changes);
     }
 
-    /// The registry has a blob or manifest in this repository.
-    pub fn note_member(&self, id: &RepositoryId, digest: &Digest) -> Result<(), StoreError> {
-        self.update(id, |record| {
-            if !record.touch(digest) {
-                record.others.insert(digest.to_string(), unix_seconds());
-                shorten(&mut record.others, |checked_at| *checked_at);
-                record.members = record.members();
-            }
-        })
+    /// The registry had a blob or manifest in this repository so long ago.
+    pub fn note_member(
+        &self,
+        id: &RepositoryId,
+        digest: &Digest,
+        size: Option<u64>,
+        age: Duration,
+    ) {
+        let (digest, at) = (digest.to_string(), Some(moment(age)));
+        self.update(id, vec![Change::Content { digest, at, size }]);
+    }
+
+    /// The registry no longer lets this mirror pull a blob or manifest from this repository.
+    pub fn remove_member(&self, id: &RepositoryId, digest: &Digest) {
+        if self.member(id, digest).is_some() {
+            self.update(id, vec![Change::Gone { digest: digest.to_string() }]);
+        }
     }
 
     /// The registry has no such tag any more, for a client that accepts these media types.
-    pub fn remove_tag(&self, id: &RepositoryId, tag: &Tag, accept: &str) -> Result<(), StoreError> {
-        if self.tag(id, tag, accept).is_none() {
-            return Ok(());
+    pub fn remove_tag(&self, id: &RepositoryId, tag: &Tag, accept: &str) {
+        if self.tag(id, tag, accept).is_some() {
+            let (tag, accept) = (tag.as_str().to_owned(), accept.to_owned());
+            self.update(id, vec![Change::Tag { tag, accept, digest: None, at: unix_seconds() }]);
         }
-        self.update(id, |record| {
-            let Some(tagged) = record.tags.get_mut(tag.as_str()) else { return };
-            tagged.named.retain(|named| named.accept != accept);
-            if tagged.named.is_empty() {
-                record.tags.remove(tag.as_str());
-            }
-        })
     }
 
     /// The repositories from which the registry let this mirror pull a blob or manifest.
     pub fn repositories_with(&self, digest: &Digest) -> Vec<RepositoryId> {
-        let repositories = self.repositories.lock();
-        let with = repositories.iter().filter(|(_, record)| record.members.contains_key(digest));
+        let has = |record: &Record| {
+            record.content.get(digest).is_some_and(|content| content.checked_at.is_some())
+        };
+        let repositories = self.repositories.read();
+        let with = repositories.iter().filter(|(_, record)| has(&record.lock()));
         with.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The size of a blob, as a manifest names it.
-    pub fn size(&self, id: &RepositoryId, digest: &Digest) -> Option<u64> {
-        let repositories = self.repositories.lock();
-        let record = repositories.get(id)?;
-        let name = digest.to_string();
-        record.manifests.values().find_map(|listed| listed.names.get(&name).copied().flatten())
-    }
-
     pub fn tags(&self) -> Vec<(RepositoryId, String)> {
-        let repositories = self.repositories.lock();
-        let tags = repositories
-            .iter()
-            .flat_map(|(id, record)| record.tags.keys().map(|tag| (id.clone(), tag.clone())));
+        let repositories = self.repositories.read();
+        let tags = repositories.iter().flat_map(|(id, record)| {
+            let tags: Vec<_> = record.lock().tags.keys().cloned().collect();
+            tags.into_iter().map(|tag| (id.clone(), tag))
+        });
         tags.collect()
-    }
-
-    pub fn manifests(&self) -> HashSet<Digest> {
-        let repositories = self.repositories.lock();
-        let names = repositories.values().flat_map(|record| record.manifests.keys());
-        names.filter_map(|name| name.parse().ok()).collect()
     }
 
     /// The number of tags, and the first of them: `<registry>/<repository>:<tag>` and the digest of each.
     pub fn first_images(&self, images_max: usize) -> (usize, Vec<(String, String)>) {
-        let repositories = self.repositories.lock();
+        let repositories = self.repositories.read();
         let mut ids: Vec<_> = repositories.iter().collect();
         ids.sort_unstable_by_key(|(id, _)| *id);
-        let count = ids.iter().map(|(_, record)| record.tags.len()).sum();
+        let count = ids.iter().map(|(_, record)| record.lock().tags.len()).sum();
         let images = ids.into_iter().flat_map(|(id, record)| {
-            record.tags.iter().map(move |(tag, tagged)| {
-                (format!("{}/{}:{tag}", id.registry, id.repository), tagged.digest())
-            })
+            let record = record.lock();
+            let last = record.tags.iter().filter_map(|(tag, named)| Some((tag, named.last()?)));
+            let mut images: Vec<_> = last
+                .map(|(tag, last)| {
+                    let name = format!("{}/{}:{tag}", id.registry, id.repository);
+                    (name, last.digest.to_string())
+                })
+                .collect();
+            images.sort_unstable();
+            images
         });
         (count, images.take(images_max).collect())
     }
 
-    fn update(
+    /// Takes over changes, and appends those that say something new to the file of the repository.
+    fn update(&self, id: &RepositoryId, changes: Vec<Change>) {
+        let record = self.record_or_new(id);
+        let mut record = record.lock();
+        let new = changes.into_iter().filter(|change| record.apply(change)).collect();
+        if let Err(error) = self.write(id, &mut record, new) {
+            tracing::warn!(%error, "cannot store what a registry said; it is asked again after a restart");
+        }
+    }
+
+    fn write(
         &self,
         id: &RepositoryId,
-        change: impl FnOnce(&mut Record),
+        record: &mut Record,
+        mut new: Vec<Change>,
     ) -> Result<(), StoreError> {
-        let mut repositories = self.repositories.lock();
+        let path = self.path(id);
+        if record.lines > 2 * record.lines_needed() + SPARE_LINES {
+            let all: Vec<_> = [header(id)].into_iter().chain(record.changes()).collect();
+            crate::store::write_whole(&path, &[&lines(&all)])?;
+            record.lines = all.len();
+            return Ok(());
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        if record.lines == 0 {
+            new.insert(0, header(id));
+        }
+        crate::store::append(&path, &lines(&new))?;
+        record.lines += new.len();
+        Ok(())
+    }
+
+    fn record_or_new(&self, id: &RepositoryId) -> Arc<Mutex<Record>> {
+        if let Some(record) = self.record(id) {
+            return record;
+        }
+        let mut repositories = self.repositories.write();
         if !repositories.contains_key(id) && repositories.len() >= REPOSITORIES_MAX {
-            let oldest = repositories.iter().min_by_key(|(_, record)| record.last_checked());
+            // A repository that is being changed is not the oldest.
+            let oldest = repositories.iter().min_by_key(|(_, record)| {
+                record.try_lock().map_or(u64::MAX, |record| record.checked_at)
+            });
             if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
                 repositories.remove(&oldest);
-                crate::store::remove(&self.path(&oldest))?;
+                // A file that stays is read at the next start.
+                let _ = crate::store::remove(&self.path(&oldest));
             }
         }
-        let record = repositories.entry(id.clone()).or_insert_with(|| Record {
-            registry: id.registry.clone(),
-            repository: id.repository.to_string(),
-            ..Record::default()
-        });
-        change(record);
-        let text = serde_json::to_vec(record).expect("a record has a JSON form");
-        crate::store::write_whole(&self.path(id), &[&text])
+        repositories.entry(id.clone()).or_default().clone()
     }
 
     fn path(&self, id: &RepositoryId) -> PathBuf {
@@ -252,75 +316,103 @@ impl Catalog {
     }
 }
 
-impl Tagged {
-    /// The registry named a manifest for a client that accepts these media types.
-    fn note(&mut self, accept: &str, digest: &Digest) {
-        self.named.retain(|named| named.accept != accept);
-        if self.named.len() >= ACCEPTS_MAX {
-            self.named.remove(0);
-        }
-        let (accept, digest) = (accept.to_owned(), digest.to_string());
-        self.named.push(Named { accept, digest, checked_at: unix_seconds() });
+/// Reads the file of a repository. A line that is damaged is skipped.
+fn read(path: &Path) -> Option<(RepositoryId, Record)> {
+    let text = fs::read(path).ok()?;
+    let mut changes =
+        text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let Some(Change::Repository { registry, repository }) = changes.next() else { return None };
+    let mut record = Record { lines: 1, ..Record::default() };
+    for change in changes {
+        record.apply(&change);
+        record.lines += 1;
     }
+    Some((RepositoryId { registry, repository: repository.parse().ok()? }, record))
+}
 
-    /// The manifest that was named last.
-    fn digest(&self) -> String {
-        self.named.last().map_or(String::new(), |named| named.digest.clone())
-    }
+fn header(id: &RepositoryId) -> Change {
+    Change::Repository { registry: id.registry.clone(), repository: id.repository.to_string() }
+}
 
-    fn checked_at(&self) -> u64 {
-        self.named.last().map_or(0, |named| named.checked_at)
+/// Each line begins with its line end, so that a line which was cut off ends there.
+fn lines(changes: &[Change]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for change in changes {
+        text.push(b'\n');
+        serde_json::to_writer(&mut text, change).expect("a change has a JSON form");
     }
+    text
 }
 
 impl Record {
-    fn id(&self) -> Option<RepositoryId> {
-        let repository = self.repository.parse().ok()?;
-        Some(RepositoryId { registry: self.registry.clone(), repository })
-    }
-
-    fn with_members(mut self) -> Self {
-        self.members = self.members();
-        self
-    }
-
-    /// Every digest that belongs to the repository, with the time of the latest check.
-    fn members(&self) -> HashMap<Digest, u64> {
-        let mut members: HashMap<Digest, u64> = HashMap::new();
-        let mut add = |text: &str, checked_at: u64| {
-            if let Ok(digest) = text.parse() {
-                let latest = members.entry(digest).or_default();
-                *latest = checked_at.max(*latest);
+    /// Takes over a change. Returns whether it says more than that the registry was asked again.
+    fn apply(&mut self, change: &Change) -> bool {
+        match change {
+            Change::Repository { .. } => false,
+            Change::Tag { tag, accept, digest, at } => {
+                let mut named = self.tags.remove(tag).unwrap_or_default();
+                let place = named.iter().position(|named| named.accept == *accept);
+                let before = place.map(|place| named.remove(place).digest);
+                let digest = digest.as_ref().and_then(|digest| digest.parse::<Digest>().ok());
+                let is_new = before != digest;
+                if let Some(digest) = digest {
+                    if named.len() >= ACCEPTS_MAX {
+                        named.remove(0);
+                    }
+                    named.push(Named { accept: accept.clone(), digest, checked_at: *at });
+                }
+                if !named.is_empty() {
+                    self.tags.insert(tag.clone(), named);
+                }
+                if self.tags.len() > TAGS_MAX {
+                    self.tags.pop_front();
+                }
+                self.checked_at = self.checked_at.max(*at);
+                is_new
             }
-        };
-        for (digest, listed) in &self.manifests {
-            add(digest, listed.checked_at);
-            listed.names.keys().for_each(|name| add(name, listed.checked_at));
+            Change::Content { digest, at, size } => {
+                let Ok(digest) = digest.parse::<Digest>() else { return false };
+                let before = self.content.remove(&digest);
+                let (asked_at, known) =
+                    before.as_ref().map_or((None, None), |before| (before.checked_at, before.size));
+                // The registry knows the size better than a manifest does.
+                let size = if at.is_some() { size.or(known) } else { known.or(*size) };
+                let checked_at = at.or(asked_at);
+                let is_new =
+                    before.is_none() || size != known || asked_at.is_some() != checked_at.is_some();
+                self.content.insert(digest, Content { checked_at, size });
+                if self.content.len() > CONTENT_MAX {
+                    self.content.pop_front();
+                }
+                self.checked_at = self.checked_at.max(at.unwrap_or_default());
+                is_new
+            }
+            Change::Gone { digest } => {
+                digest.parse().is_ok_and(|digest| self.content.remove::<Digest>(&digest).is_some())
+            }
         }
-        self.others.iter().for_each(|(digest, checked_at)| add(digest, *checked_at));
-        members
     }
 
-    /// Renews a manifest that the registry still has. Returns whether it is known.
-    fn touch(&mut self, digest: &Digest) -> bool {
-        let Some(listed) = self.manifests.get_mut(&digest.to_string()) else { return false };
-        listed.checked_at = unix_seconds();
-        self.members = self.members();
-        true
+    fn lines_needed(&self) -> usize {
+        1 + self.content.len() + self.tags.values().map(Vec::len).sum::<usize>()
     }
 
-    fn last_checked(&self) -> u64 {
-        let tags = self.tags.values().map(Tagged::checked_at);
-        let manifests = self.manifests.values().map(|listed| listed.checked_at);
-        tags.chain(manifests).max().unwrap_or_default()
-    }
-}
-
-fn shorten<T>(entries: &mut BTreeMap<String, T>, checked_at: impl Fn(&T) -> u64) {
-    while entries.len() > ENTRIES_MAX {
-        let oldest = entries.iter().min_by_key(|(_, entry)| checked_at(entry));
-        let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
-        entries.remove(&oldest);
+    /// The changes that make this record.
+    fn changes(&self) -> Vec<Change> {
+        let content = self.content.iter().map(|(digest, content)| Change::Content {
+            digest: digest.to_string(),
+            at: content.checked_at,
+            size: content.size,
+        });
+        let tags = self.tags.iter().flat_map(|(tag, named)| {
+            named.iter().map(|named| Change::Tag {
+                tag: tag.clone(),
+                accept: named.accept.clone(),
+                digest: Some(named.digest.to_string()),
+                at: named.checked_at,
+            })
+        });
+        content.chain(tags).collect()
     }
 }
 
@@ -363,68 +455,159 @@ fn named_content(manifest: &[u8]) -> HashMap<Digest, Option<u64>> {
 mod tests {
     use super::*;
 
+    fn id(name: &str) -> RepositoryId {
+        RepositoryId { registry: "a.example".into(), repository: name.parse().unwrap() }
+    }
+
+    fn digest(name: &str) -> Digest {
+        Digest::sha256(name.as_bytes())
+    }
+
+    /// Notes that a tag of the repository `x` is a manifest with this text.
+    fn note(catalog: &Catalog, tag: &Tag, accept: &str, text: &str) -> Digest {
+        let reference = Reference::Tag(tag.clone());
+        let manifest = (&digest(text), text.as_bytes());
+        catalog.note_manifest(&id("x"), &reference, accept, manifest, Duration::ZERO);
+        digest(text)
+    }
+
+    fn bytes_on_disk(catalog: &Catalog) -> u64 {
+        fs::metadata(catalog.path(&id("x"))).unwrap().len()
+    }
+
     #[test]
     fn a_catalog_remembers_what_belongs_to_a_repository() {
         let root = tempfile::tempdir().unwrap();
-        let id = |name: &str| RepositoryId {
-            registry: "a.example".into(),
-            repository: name.parse().unwrap(),
-        };
-        let (layer, config, lone) =
-            (Digest::sha256(b"layer"), Digest::sha256(b"config"), Digest::sha256(b"lone"));
+        let (layer, config, lone, gone) =
+            (digest("layer"), digest("config"), digest("lone"), digest("gone"));
         let text = format!(
-            r#"{{"config": {{"digest": "{config}"}}, "layers": [{{"digest": "{layer}"}}, {{"digest": "x"}}]}}"#
+            r#"{{"config": {{"digest": "{config}"}}, "layers": [{{"digest": "{layer}", "size": 5}}, {{"digest": "x"}}]}}"#
         );
-        let manifest = Digest::sha256(text.as_bytes());
         let tag: Tag = "v1".parse().unwrap();
+        let note_member = |catalog: &Catalog, digest, age| {
+            catalog.note_member(&id("x"), digest, None, age);
+        };
         {
             let store = Folder::open(root.path()).unwrap();
             let catalog = Catalog::open(&store).unwrap();
-            assert_eq!(catalog.member(&id("x"), &layer), None);
-            let reference = Reference::Tag(tag.clone());
-            catalog.note_manifest(&id("x"), &reference, "a/b", &manifest, text.as_bytes()).unwrap();
-            catalog.note_member(&id("x"), &lone).unwrap();
-            fs::write(store.repositories().join("bad"), "{").unwrap();
+            note(&catalog, &tag, "a/b", &text);
+            note_member(&catalog, &lone, Duration::from_secs(1000));
+            note_member(&catalog, &gone, Duration::ZERO);
+            catalog.remove_member(&id("x"), &gone);
+            // A file of an earlier version, and a line that was cut off.
+            fs::write(store.repositories().join("bad"), r#"{"registry":"a.example"}"#).unwrap();
+            crate::store::append(&catalog.path(&id("x")), b"\n{\"content\"").unwrap();
+            note_member(&catalog, &config, Duration::ZERO);
         }
         let store = Folder::open(root.path()).unwrap();
         let catalog = Catalog::open(&store).unwrap();
-        for digest in [&layer, &config, &manifest, &lone] {
-            assert!(catalog.member(&id("x"), digest).is_some(), "{digest}");
-            assert!(catalog.member(&id("y"), digest).is_none(), "{digest}");
+        for one in [&config, &digest(&text), &lone] {
+            assert!(catalog.member(&id("x"), one).is_some(), "{one}");
+            assert!(catalog.member(&id("y"), one).is_none(), "{one}");
+            assert_eq!(catalog.repositories_with(one), [id("x")]);
         }
-        assert_eq!(catalog.tag(&id("x"), &tag, "a/b").unwrap().digest, manifest);
+        assert!(catalog.member(&id("x"), &lone).unwrap() >= Duration::from_secs(1000));
+        // A name gives no right.
+        assert_eq!(
+            (catalog.member(&id("x"), &layer), catalog.repositories_with(&layer)),
+            (None, vec![])
+        );
+        assert!(catalog.names(&id("x"), &layer) && !catalog.names(&id("x"), &gone));
+        assert_eq!(catalog.size(&id("x"), &layer), Some(5));
+        assert_eq!(catalog.tag(&id("x"), &tag, "a/b").unwrap().digest, digest(&text));
         assert_eq!(catalog.tag(&id("x"), &tag, "a/c"), None);
-        let image = ("a.example/x:v1".to_owned(), manifest.to_string());
+        let image = ("a.example/x:v1".to_owned(), digest(&text).to_string());
         assert_eq!(catalog.first_images(1), (1, vec![image]));
         assert_eq!(catalog.first_images(0), (1, vec![]));
-        catalog.remove_tag(&id("x"), &tag, "a/c").unwrap();
+        catalog.remove_tag(&id("x"), &tag, "a/c");
         assert_eq!(catalog.tag_records(&id("x"), &tag).len(), 1);
-        catalog.remove_tag(&id("x"), &tag, "a/b").unwrap();
+        catalog.remove_tag(&id("x"), &tag, "a/b");
         assert_eq!(catalog.tag_records(&id("x"), &tag), []);
         assert_eq!(catalog.first_images(1), (0, vec![]));
         assert!(!store.repositories().join("bad").exists());
     }
 
     #[test]
-    fn a_tag_has_one_answer_for_each_list_of_media_types() {
-        let mut tagged = Tagged::default();
-        let digest = |name: &str| Digest::sha256(name.as_bytes());
-        tagged.note("a", &digest("old"));
-        for number in 1..ACCEPTS_MAX {
-            tagged.note(&number.to_string(), &digest("x"));
+    fn a_pull_of_a_repository_with_many_tags_writes_little_and_no_other_repository_waits() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Folder::open(root.path()).unwrap();
+        let catalog = Catalog::open(&store).unwrap();
+        let tag = |number: usize| format!("v{number}").parse::<Tag>().unwrap();
+        (0..=TAGS_MAX).for_each(|number| drop(note(&catalog, &tag(number), "a/b", "{}")));
+        assert_eq!(catalog.first_images(0).0, TAGS_MAX);
+        let before = bytes_on_disk(&catalog);
+        note(&catalog, &tag(7), "a/b", "{}");
+        assert_eq!(bytes_on_disk(&catalog), before, "an unchanged tag writes nothing");
+        note(&catalog, &tag(7), "a/b", "{ }");
+        assert!(bytes_on_disk(&catalog) - before < 500);
+        let record = catalog.record(&id("x")).unwrap();
+        let _changing = record.lock();
+        catalog.note_member(&id("y"), &digest("a"), None, Duration::ZERO);
+    }
+
+    #[test]
+    fn an_answer_from_the_future_is_old_and_the_next_one_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(&Folder::open(root.path()).unwrap()).unwrap();
+        let at = Some(unix_seconds() + 1_000_000);
+        let change = Change::Content { digest: digest("a").to_string(), at, size: None };
+        catalog.update(&id("x"), vec![change]);
+        let year = Duration::from_secs(31_536_000);
+        assert!(catalog.member(&id("x"), &digest("a")).unwrap() > year);
+        catalog.note_member(&id("x"), &digest("a"), None, Duration::ZERO);
+        assert!(catalog.member(&id("x"), &digest("a")).unwrap() < year);
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_written_is_kept_in_memory() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Folder::open(root.path()).unwrap();
+        let catalog = Catalog::open(&store).unwrap();
+        fs::remove_dir(store.repositories()).unwrap();
+        catalog.note_member(&id("x"), &digest("a"), None, Duration::ZERO);
+        fs::create_dir(store.repositories()).unwrap();
+        catalog.note_member(&id("x"), &digest("b"), None, Duration::ZERO);
+        assert!(catalog.member(&id("x"), &digest("a")).is_some());
+        let (_, record) = read(&catalog.path(&id("x"))).unwrap();
+        assert!(record.content.contains_key(&digest("b")));
+    }
+
+    #[test]
+    fn a_file_does_not_grow_with_the_number_of_changes() {
+        let root = tempfile::tempdir().unwrap();
+        let tag: Tag = "v1".parse().unwrap();
+        let text = |number: usize| format!("{{\"a\": {}}}", number % 10);
+        {
+            let catalog = Catalog::open(&Folder::open(root.path()).unwrap()).unwrap();
+            (0..3000).for_each(|number| drop(note(&catalog, &tag, "a/b", &text(number))));
+            assert!(bytes_on_disk(&catalog) < 300_000);
         }
-        tagged.note("a", &digest("new"));
-        assert_eq!((tagged.named.len(), tagged.digest()), (ACCEPTS_MAX, digest("new").to_string()));
-        tagged.note("one more", &digest("x"));
-        assert_eq!((tagged.named.len(), tagged.named[0].accept.as_str()), (ACCEPTS_MAX, "2"));
-        // A store of an earlier version: its tags are asked for again.
-        let earlier: Tagged = serde_json::from_str(r#"{"digest":"x","checked_at":1}"#).unwrap();
-        assert!(earlier.named.is_empty());
+        let catalog = Catalog::open(&Folder::open(root.path()).unwrap()).unwrap();
+        assert_eq!(catalog.tag(&id("x"), &tag, "a/b").unwrap().digest, digest(&text(9)));
+        (0..10).for_each(|one| assert!(catalog.names(&id("x"), &digest(&text(one)))));
+    }
+
+    #[test]
+    fn a_tag_has_one_answer_for_each_list_of_media_types() {
+        let root = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(&Folder::open(root.path()).unwrap()).unwrap();
+        let tag: Tag = "v1".parse().unwrap();
+        let accepts = |catalog: &Catalog| -> Vec<String> {
+            let records = catalog.tag_records(&id("x"), &tag).into_iter().rev();
+            records.map(|record| record.accept).collect()
+        };
+        for accept in ["a", "1", "2", "3", "4", "5", "6", "7"] {
+            note(&catalog, &tag, accept, "old");
+        }
+        note(&catalog, &tag, "a", "new");
+        assert_eq!(accepts(&catalog), ["1", "2", "3", "4", "5", "6", "7", "a"]);
+        note(&catalog, &tag, "one more", "new");
+        assert_eq!(accepts(&catalog).first().unwrap(), "2");
+        assert_eq!(accepts(&catalog).len(), ACCEPTS_MAX);
     }
 
     #[test]
     fn names_are_found_in_every_form_of_manifest() {
-        let digest = |name: &str| Digest::sha256(name.as_bytes());
         let text = format!(
             r#"{{"manifests": [{{"digest": "{}", "size": 7}}], "blobs": [{{"digest": "{}"}}], "fsLayers": [{{"blobSum": "{}"}}]}}"#,
             digest("a"),

@@ -18,6 +18,7 @@
 //! The bound: as for [`Flights`]; a manifest has at most 4 MiB.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::accept::Accept;
 use super::access::Pull;
@@ -87,9 +88,9 @@ impl ManifestFetcher {
         // The manifest of a digest does not depend on what is accepted.
         let accept = Accept::default();
         let manifest = upstream.manifest(repository, &reference, &accept.header).await?;
-        self.manifests.put(&manifest)?;
-        let Manifest { digest, bytes, .. } = &manifest;
-        self.catalog.note_manifest(&pull.id(), &reference, &accept.key, digest, bytes)?;
+        self.manifests.put(&manifest);
+        let named = (&manifest.digest, &*manifest.bytes);
+        self.catalog.note_manifest(&pull.id(), &reference, &accept.key, named, Duration::ZERO);
         Ok(manifest)
     }
 }

@@ -8,7 +8,7 @@ mod flights;
 mod manifest_fetcher;
 
 pub(crate) use accept::{Accept, may_serve};
-pub(crate) use access::{Access, AccessError, Pull};
+pub(crate) use access::{Access, Pull};
 pub(crate) use catalog::{Catalog, RepositoryId, TagRecord};
 pub(crate) use flights::Flights;
 pub(crate) use manifest_fetcher::{ManifestError, ManifestFetcher};

@@ -14,11 +14,14 @@ use crate::store::{Folder, StoreError};
 /// Files whose versions are kept. When the limit is reached, the one that was checked first is removed;
 /// its next request asks the server again.
 const FILES_MAX: usize = 10_000;
+/// Versions take at most this part of the store, each of them a block of 4 KiB.
+const STORE_PART_BYTES: u64 = 16 * 4096;
 
 /// The last version of each file, in memory and on disk.
 #[derive(Debug)]
 pub(crate) struct Files {
     folder: PathBuf,
+    files_max: usize,
     state: Mutex<State>,
 }
 
@@ -29,8 +32,9 @@ struct State {
 }
 
 impl Files {
-    /// Reads the versions of a store.
-    pub(crate) fn open(store: &Folder) -> Result<Self, StoreError> {
+    /// Reads the versions of a store of at most `bytes_max`.
+    pub(crate) fn open(store: &Folder, bytes_max: u64) -> Result<Self, StoreError> {
+        let files_max = usize::try_from(bytes_max / STORE_PART_BYTES).unwrap_or(FILES_MAX);
         let folder = store.files();
         let mut state = State::default();
         for path in crate::store::entries(&folder)? {
@@ -43,7 +47,7 @@ impl Files {
                 }
             }
         }
-        Ok(Files { folder, state: Mutex::new(state) })
+        Ok(Files { folder, files_max: files_max.clamp(1, FILES_MAX), state: Mutex::new(state) })
     }
 
     pub(crate) fn get(&self, url: &str) -> Option<Arc<Version>> {
@@ -71,11 +75,10 @@ impl Files {
     /// The server named a version.
     pub(crate) fn put(&self, version: Version) -> Result<Arc<Version>, StoreError> {
         let mut state = self.state.lock();
-        if !state.versions.contains_key(&version.url) && state.versions.len() >= FILES_MAX {
+        while !state.versions.contains_key(&version.url) && state.versions.len() >= self.files_max {
             let oldest = state.versions.values().min_by_key(|version| version.checked_at).cloned();
-            if let Some(oldest) = oldest {
-                self.remove_from(&mut state, &oldest.url)?;
-            }
+            let Some(oldest) = oldest else { break };
+            self.remove_from(&mut state, &oldest.url)?;
         }
         let json = serde_json::to_vec(&version).expect("a version has a JSON form");
         crate::store::write_whole(&self.path(&version.url), &[&json])?;
@@ -137,7 +140,7 @@ mod tests {
         let gone = version("http://a/2", "\"1\"");
         {
             let store = Folder::open(root.path()).unwrap();
-            let files = Files::open(&store).unwrap();
+            let files = Files::open(&store, 1 << 30).unwrap();
             for version in [&old, &new, &gone] {
                 files.put(version.clone()).unwrap();
             }
@@ -145,7 +148,7 @@ mod tests {
             fs::write(store.files().join("bad"), "{").unwrap();
         }
         let store = Folder::open(root.path()).unwrap();
-        let files = Files::open(&store).unwrap();
+        let files = Files::open(&store, 1 << 30).unwrap();
         assert!(!store.files().join("bad").exists());
         assert_eq!(files.get(&new.url).as_deref(), Some(&new));
         assert_eq!(files.get(&gone.url), None);
@@ -155,5 +158,11 @@ mod tests {
         assert_eq!(files.get(&new.url).unwrap().checked_at, 5);
         files.expire(&new);
         assert_eq!(files.get(&new.url).unwrap().checked_at, 0);
+        drop(files);
+        let files = Files::open(&store, 2 * STORE_PART_BYTES).unwrap();
+        for number in 0..5 {
+            files.put(version(&format!("http://a/{number}"), "\"1\"")).unwrap();
+        }
+        assert_eq!(files.first(0).0, 2, "a small store has few versions");
     }
 }

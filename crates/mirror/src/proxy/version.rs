@@ -151,7 +151,7 @@ impl Version {
 
     /// The time since the server named this version.
     pub(crate) fn age(&self) -> Duration {
-        Duration::from_secs(unix_seconds().saturating_sub(self.checked_at))
+        crate::store::age(self.checked_at)
     }
 
     /// Whether the version may be served for `at_most` without asking its server. A check in the future was one by a

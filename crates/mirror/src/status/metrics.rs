@@ -41,7 +41,7 @@ impl Collector for Exporter {
         let running = running.len() as u64;
         put(Gauge, "images", "Images that clients have pulled.", *image_count)?;
         put(Gauge, "store_blobs", "Blobs in the store, complete or not.", store.blobs)?;
-        put(Gauge, "store_bytes", "The size of these blobs.", store.bytes)?;
+        put(Gauge, "store_bytes", "The bytes that blobs and manifests take on disk.", store.bytes)?;
         put(Gauge, "store_max_bytes", "The size at which the store is full.", store.bytes_max)?;
         put(Counter, "evicted_blobs", "Blobs that were removed to make room.", store.evicted)?;
         put(Gauge, "running_downloads", "Blobs that are being fetched.", running)?;

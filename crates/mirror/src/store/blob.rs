@@ -64,7 +64,8 @@ struct Inner {
 }
 
 impl Blob {
-    /// Opens a complete blob. `None`: the folder does not have it.
+    /// Opens a complete blob. `None`: the folder does not have it. The blob of this store is damaged if it is not
+    /// what its digest says; a blob of containerd is passed over.
     pub(super) fn open_complete(
         folder: &Folder,
         index: &Arc<BlockIndex>,
@@ -75,7 +76,7 @@ impl Blob {
         let of_containerd =
             folder.containerd_blob(digest).map(|path| (path, folder.containerd_list(digest)));
         let mut found = None;
-        for (path, list) in [Some((own, own_list)), of_containerd].into_iter().flatten() {
+        for (path, list) in [Some((own.clone(), own_list)), of_containerd].into_iter().flatten() {
             match File::open(&path) {
                 Ok(file) => {
                     found = Some((file, path, list));
@@ -88,17 +89,25 @@ impl Blob {
         let Some((file, path, list_path)) = found else { return Ok(None) };
         let size = file.metadata().context("read", &path)?.len();
         let list = BlockList::open(&list_path, block_count(size))?;
-        let is_listed = list.present() == list.len();
+        // An empty file has an empty list.
+        let is_listed = size > 0 && list.present() == list.len();
+        let is_own = path == own;
         let check = Check::Whole(digest.clone());
         let blob = Blob::new(index, digest, check, size, file, path, list);
         if !is_listed {
-            // The list was lost: it is made again from the bytes, which are verified as a whole.
+            // The list was lost, or is of another length: it is made again from the bytes, which are verified as
+            // a whole.
             let mut inner = blob.inner.lock();
             blob.list_blocks(&mut inner)?;
             if inner.state == BlobState::Wrong {
                 // A whole list would make it right at the next time.
                 remove(&list_path)?;
-                return Ok(None);
+                let digest = digest.clone();
+                return if is_own {
+                    Err(StoreError::Damaged { digest, offset: 0 })
+                } else {
+                    Ok(None)
+                };
             }
         }
         blob.inner.lock().state = BlobState::Complete;
@@ -240,6 +249,11 @@ impl Blob {
             }
         }
         runs
+    }
+
+    /// Verifies the last block, and with it the length of the file.
+    pub(super) fn verify_end(&self) -> Result<(), StoreError> {
+        self.blocks().checked_sub(1).map_or(Ok(()), |last| self.read_block(last).map(drop))
     }
 
     /// Reads a block, and verifies it. `None`: the blob does not have it.
@@ -402,6 +416,6 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).context("move", from)
 }
 
-fn block_count(size: u64) -> usize {
+pub(super) fn block_count(size: u64) -> usize {
     usize::try_from(size.div_ceil(BLOCK_BYTES as u64)).expect("the number of blocks fits")
 }

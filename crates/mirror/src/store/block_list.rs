@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{IoContext as _, StoreError};
 
-const HASH_BYTES: usize = 32;
+pub(super) const HASH_BYTES: usize = 32;
 const MISSING: [u8; HASH_BYTES] = [0; HASH_BYTES];
 
 pub type BlockHash = [u8; HASH_BYTES];

@@ -6,16 +6,19 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::{IoContext as _, StoreError};
+use super::lru::Entry;
 use crate::oci::{Algorithm, Digest};
 
 const BLOCKS: &str = ".blocks";
 /// The number of the next file that is written.
 static WRITES: AtomicU64 = AtomicU64::new(0);
+/// A clock may be set back by this without an effect.
+const CLOCK_STEP_SECONDS: u64 = 10;
 /// The ending of a file that is being written.
 const UNFINISHED: &str = ".unfinished";
 
@@ -29,8 +32,8 @@ pub struct Folder {
 }
 
 #[derive(Debug)]
-pub(super) struct FoundBlob {
-    pub(super) digest: Digest,
+pub(super) struct FoundFile {
+    pub(super) entry: Entry,
     pub(super) bytes: u64,
     modified: SystemTime,
 }
@@ -150,37 +153,43 @@ impl Folder {
             remove(&blob)?;
             remove(&Folder::block_list(&blob))?;
         }
-        Ok(())
+        // The next reader of a blob of containerd hashes it again.
+        remove(&self.containerd_list(digest))
     }
 
-    /// The blobs of the folder, the longest unused first.
-    pub(super) fn scan_blobs(&self) -> Result<Vec<FoundBlob>, StoreError> {
+    /// The blobs and manifests of the folder, the longest unused first.
+    pub(super) fn scan(&self) -> Result<Vec<FoundFile>, StoreError> {
         let mut found = Vec::new();
         for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
-            let folder = self.root.join("blobs").join(algorithm.name());
-            for shard in entries(&folder)? {
-                for path in entries(&shard)? {
-                    found.extend(found_blob(&path, algorithm, |name| name)?);
+            for (part, entry) in [
+                ("blobs", Entry::Blob as fn(Digest) -> Entry),
+                ("manifests", Entry::Manifest as fn(Digest) -> Entry),
+            ] {
+                for shard in entries(&self.root.join(part).join(algorithm.name()))? {
+                    for path in entries(&shard)? {
+                        found.extend(found_file(&path, algorithm, entry, |name| name)?);
+                    }
                 }
             }
             for path in entries(&self.root.join("partial"))? {
                 let prefix = format!("{}-", algorithm.name());
-                found.extend(found_blob(&path, algorithm, |name| {
+                found.extend(found_file(&path, algorithm, Entry::Blob, |name| {
                     name.strip_prefix(&prefix).unwrap_or_default()
                 })?);
             }
         }
-        found.sort_by_key(|blob: &FoundBlob| blob.modified);
+        found.sort_by_key(|file: &FoundFile| file.modified);
         Ok(found)
     }
 }
 
-/// The blob of a file; `None` if the file is none, such as a list of blocks.
-fn found_blob(
+/// The entry of a file; `None` if the file is none, such as a list of blocks.
+fn found_file(
     path: &Path,
     algorithm: Algorithm,
+    entry: impl FnOnce(Digest) -> Entry,
     hex: impl FnOnce(&str) -> &str,
-) -> Result<Option<FoundBlob>, StoreError> {
+) -> Result<Option<FoundFile>, StoreError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.ends_with(UNFINISHED) {
         remove(path)?;
@@ -189,9 +198,10 @@ fn found_blob(
     let Ok(digest) = format!("{}:{}", algorithm.name(), hex(name)).parse() else {
         return Ok(None);
     };
+    let entry = entry(digest);
     let metadata = fs::metadata(path).context("read", path)?;
     let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    Ok(Some(FoundBlob { digest, bytes: metadata.len(), modified }))
+    Ok(Some(FoundFile { entry, bytes: metadata.len(), modified }))
 }
 
 /// The paths in a folder, which may not exist.
@@ -220,7 +230,14 @@ pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Writes a file that is there completely or not at all.
+/// Appends to a file, which is created if it does not exist.
+pub(crate) fn append(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let file = File::options().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(bytes)).context("write", path)
+}
+
+/// Writes a file that is there completely or not at all, except after a power failure: it is not synced.
+/// Each reader recognises a damaged file.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).context("create", folder)?;
@@ -230,8 +247,7 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError
     let unfinished = with_ending(path, &format!(".{number}{UNFINISHED}"));
     let write = || {
         let mut file = File::create(&unfinished)?;
-        parts.iter().try_for_each(|part| file.write_all(part))?;
-        file.sync_data()
+        parts.iter().try_for_each(|part| file.write_all(part))
     };
     let written = write().context("write", &unfinished);
     if written.is_err() {
@@ -239,6 +255,17 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError
         return written;
     }
     fs::rename(&unfinished, path).context("write", path)
+}
+
+/// The time since a moment of [`unix_seconds`]. A moment in the future, which a clock that was wrong has left, is as
+/// old as possible.
+pub(crate) fn age(moment: u64) -> Duration {
+    let now = unix_seconds();
+    Duration::from_secs(if moment > now + CLOCK_STEP_SECONDS {
+        now
+    } else {
+        now.saturating_sub(moment)
+    })
 }
 
 /// Seconds since 1970, for records on disk.

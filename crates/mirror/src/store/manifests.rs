@@ -2,21 +2,29 @@
 
 use std::fs;
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Blobs;
 use super::error::{IoContext as _, StoreError};
 use super::folder::{Folder, remove, write_whole};
 use crate::oci::{Digest, Manifest};
 
+/// The manifests, which share the room of the store with the blobs.
 #[derive(Clone, Debug)]
 pub struct Manifests {
     folder: Folder,
+    blobs: Arc<Blobs>,
 }
 
 impl Manifests {
-    pub const fn new(folder: Folder) -> Self {
-        Manifests { folder }
+    pub const fn new(folder: Folder, blobs: Arc<Blobs>) -> Self {
+        Manifests { folder, blobs }
+    }
+
+    pub fn digests(&self) -> Vec<Digest> {
+        self.blobs.manifests()
     }
 
     /// Reads a manifest. A damaged one is removed, as if the store did not have it.
@@ -33,15 +41,27 @@ impl Manifests {
             let bytes = content.slice(end + 1..);
             digest.is_of(&bytes).then(|| Manifest { digest: digest.clone(), media_type, bytes })
         });
-        if manifest.is_none() {
-            tracing::warn!(%digest, "removed a damaged manifest");
-            remove(&path)?;
+        match manifest {
+            Some(_) => self.blobs.touch_manifest(digest),
+            None => {
+                tracing::warn!(%digest, "removed a damaged manifest");
+                self.blobs.forget_manifest(digest);
+                remove(&path)?;
+            }
         }
         Ok(manifest)
     }
 
-    pub fn put(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        let path = self.folder.manifest(&manifest.digest);
-        write_whole(&path, &[manifest.media_type.as_bytes(), b"\n", &manifest.bytes])
+    /// Stores a manifest, if there is room: otherwise it is fetched again.
+    pub fn put(&self, manifest: &Manifest) {
+        let Manifest { digest, media_type, bytes } = manifest;
+        let path = self.folder.manifest(digest);
+        let added = self.blobs.add_manifest(digest, (media_type.len() + 1 + bytes.len()) as u64);
+        let written =
+            added.and_then(|()| write_whole(&path, &[media_type.as_bytes(), b"\n", bytes]));
+        if let Err(error) = written {
+            self.blobs.forget_manifest(digest);
+            tracing::warn!(%digest, %error, "cannot store a manifest");
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! partial/sha256-<hex>            a blob that is being fetched, with holes
 //! partial/sha256-<hex>.blocks     the hashes of the blocks that it has
 //! manifests/sha256/ab/<hex>       a manifest, after a line with its media type
-//! repositories/<hash>             the tags and manifests of one repository
+//! repositories/<hash>             the tags and the content of one repository, a line for each change
 //! files/<hash>                    the version of one file of a proxy host
 //! containerd/sha256-<hex>.blocks  the hashes of the blocks of a blob that containerd has
 //! lock                            held by the process that uses the store
@@ -20,7 +20,7 @@ mod folder;
 mod lru;
 mod manifests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -32,18 +32,21 @@ pub use block_index::{BlockIndex, cid_of, hash_of};
 pub use block_list::BlockHash;
 pub use error::StoreError;
 pub use folder::Folder;
-pub(crate) use folder::{entries, remove, unix_seconds, write_whole};
+pub(crate) use folder::{age, append, entries, remove, unix_seconds, write_whole};
 pub use manifests::Manifests;
 
 use crate::oci::Digest;
-use lru::Lru;
+use lru::{Entry, Lru, disk_bytes, disk_bytes_of_blob};
 
-/// The blobs of a mirror.
+/// The blobs of a mirror, and the room that blobs and manifests take together.
 ///
 /// - **A killed process** loses at most the block that it was writing. The next process goes on with
 ///   the blobs that were being fetched, and verifies what it finds.
-/// - **A full store** removes the least recently used blobs that nobody reads.
-/// - **A damaged block** is never returned: its hash is checked at each read.
+/// - **A full store** removes the least recently used blobs and manifests that nobody reads.
+/// - **A damaged block** is never returned: its hash is checked at each read, and the blob is removed.
+/// - **A power failure** may leave a file empty, short or with zeros, because nothing is synced: a sync of each layer
+///   would cost each pull, for content that can be fetched again. When a process opens a blob for the first time, it
+///   verifies the length of its list and its last block. So the length is right, for one block of at most 1 MiB.
 #[derive(Debug)]
 pub struct Blobs {
     folder: Folder,
@@ -56,10 +59,12 @@ pub struct Blobs {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The blobs on disk, complete or not.
+    /// The blobs, complete or not, and the manifests on disk.
     sizes: Lru,
     /// The blobs that are open now. They are never removed.
     open: HashMap<Digest, Weak<Blob>>,
+    /// The blobs whose length this process has verified.
+    verified: HashSet<Digest>,
     evicted: u64,
 }
 
@@ -67,7 +72,7 @@ struct State {
 pub struct StoreStatus {
     /// Blobs on disk, complete or not.
     pub blobs: u64,
-    /// Their size in bytes; of an incomplete blob, its size when it is complete.
+    /// The bytes that blobs and manifests take on disk; of an incomplete blob, when it is complete.
     pub bytes: u64,
     /// The size at which the store is full.
     pub bytes_max: u64,
@@ -78,8 +83,12 @@ pub struct StoreStatus {
 impl Blobs {
     pub fn open(folder: Folder, bytes_max: u64) -> Result<Self, StoreError> {
         let mut state = State::default();
-        for found in folder.scan_blobs()? {
-            state.sizes.insert(found.digest, found.bytes);
+        for found in folder.scan()? {
+            let bytes = match found.entry {
+                Entry::Blob(_) => disk_bytes_of_blob(found.bytes),
+                Entry::Manifest(_) => disk_bytes(found.bytes),
+            };
+            state.sizes.insert(found.entry, bytes);
         }
         let (index, state) = (Arc::default(), Mutex::new(state));
         let blobs = Blobs { folder, bytes_max, index, opening: Mutex::default(), state };
@@ -90,6 +99,30 @@ impl Blobs {
     /// The blob, if the store has it completely, or containerd has it. A blob without a list of its
     /// blocks, such as a new one of containerd, is hashed first.
     pub fn complete(&self, digest: &Digest) -> Result<Option<Arc<Blob>>, StoreError> {
+        let Some(blob) = self.open_complete(digest)? else { return Ok(None) };
+        if !self.state.lock().verified.insert(digest.clone()) {
+            return Ok(Some(blob));
+        }
+        self.unless_damaged(digest, blob.verify_end().map(|()| Some(blob)))
+    }
+
+    /// `None`, if the blob is damaged: it is removed, and will be fetched again.
+    fn unless_damaged<T>(
+        &self,
+        digest: &Digest,
+        result: Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match result {
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(%error, "a stored blob is damaged");
+                self.remove(digest)?;
+                Ok(None)
+            }
+            result => result,
+        }
+    }
+
+    fn open_complete(&self, digest: &Digest) -> Result<Option<Arc<Blob>>, StoreError> {
         if let Some(blob) = self.open_blob(digest) {
             return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
         }
@@ -97,13 +130,13 @@ impl Blobs {
         if let Some(blob) = self.open_blob(digest) {
             return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
         }
-        let Some(blob) = Blob::open_complete(&self.folder, &self.index, digest)? else {
-            return Ok(None);
-        };
+        let opened = Blob::open_complete(&self.folder, &self.index, digest);
+        let Some(blob) = self.unless_damaged(digest, opened)? else { return Ok(None) };
         let blob = Arc::new(blob);
         let mut state = self.state.lock();
         if self.folder.blob(digest).exists() {
-            state.sizes.insert(digest.clone(), blob.size());
+            let entry = Entry::Blob(digest.clone());
+            state.sizes.insert(entry, disk_bytes_of_blob(blob.size()));
         }
         state.open.insert(digest.clone(), Arc::downgrade(&blob));
         state.drop_closed();
@@ -114,7 +147,7 @@ impl Blobs {
     fn open_blob(&self, digest: &Digest) -> Option<Arc<Blob>> {
         let mut state = self.state.lock();
         let blob = state.open.get(digest).and_then(Weak::upgrade)?;
-        state.sizes.touch(digest);
+        state.sizes.touch(&Entry::Blob(digest.clone()));
         Some(blob)
     }
 
@@ -123,7 +156,8 @@ impl Blobs {
         self: &Arc<Self>,
         digest: &Digest,
     ) -> Result<Option<Arc<Blob>>, StoreError> {
-        if let Some(blob) = self.open_blob(digest) {
+        let is_verified = self.state.lock().verified.contains(digest);
+        if let Some(blob) = self.open_blob(digest).filter(|_| is_verified) {
             return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
         }
         let (blobs, name) = (self.clone(), digest.clone());
@@ -136,6 +170,8 @@ impl Blobs {
     /// containerd has no more.
     pub fn remove_copies_of_containerd(&self) -> Result<(), StoreError> {
         self.folder.remove_old_containerd_lists()?;
+        // Some are blobs that containerd has no more.
+        self.state.lock().verified.clear();
         for digest in self.digests() {
             let Some(path) = self.folder.containerd_blob(&digest) else { return Ok(()) };
             let mut state = self.state.lock();
@@ -143,8 +179,7 @@ impl Blobs {
             let own = std::fs::metadata(self.folder.blob(&digest)).map(|file| file.len());
             let copy = std::fs::metadata(path).map(|file| file.len());
             if !is_open && matches!((own, copy), (Ok(own), Ok(copy)) if own == copy) {
-                state.sizes.remove(&digest);
-                state.open.remove(&digest);
+                state.forget(&digest);
                 self.folder.remove_blob(&digest)?;
             }
         }
@@ -165,8 +200,9 @@ impl Blobs {
         check: Check,
         size: u64,
     ) -> Result<Arc<Blob>, StoreError> {
-        if size > self.bytes_max {
-            return Err(StoreError::LargerThanStore { bytes: size, bytes_max: self.bytes_max });
+        let (entry, bytes) = (Entry::Blob(digest.clone()), disk_bytes_of_blob(size));
+        if bytes > self.bytes_max {
+            return Err(StoreError::LargerThanStore { bytes, bytes_max: self.bytes_max });
         }
         if let Some(blob) = self.complete(digest)? {
             return Ok(blob);
@@ -175,9 +211,9 @@ impl Blobs {
         if let Some(blob) = state.open.get(digest).and_then(Weak::upgrade) {
             return Ok(blob);
         }
-        state.sizes.remove(digest);
-        self.make_room(&mut state, size)?;
-        state.sizes.insert(digest.clone(), size);
+        state.sizes.remove(&entry);
+        self.make_room(&mut state, bytes)?;
+        state.sizes.insert(entry, bytes);
         drop(state);
         // It may verify many blocks. The other blobs can be used meanwhile.
         let blob = Arc::new(Blob::open_partial(&self.folder, &self.index, digest, check, size)?);
@@ -189,7 +225,8 @@ impl Blobs {
     /// Damaged blobs are skipped.
     pub fn index_all(&self) {
         for digest in self.digests() {
-            if let Err(error) = self.complete(&digest) {
+            // Without a look at their bytes, which would read a MiB of each blob at each start.
+            if let Err(error) = self.open_complete(&digest) {
                 tracing::warn!(%digest, %error, "cannot open a blob of the store");
             }
         }
@@ -197,7 +234,38 @@ impl Blobs {
 
     /// The blobs on disk, complete or not.
     pub fn digests(&self) -> Vec<Digest> {
-        self.state.lock().sizes.digests()
+        let blob_of = |entry: &Entry| match entry {
+            Entry::Blob(digest) => Some(digest.clone()),
+            Entry::Manifest(_) => None,
+        };
+        self.state.lock().sizes.entries().filter_map(blob_of).collect()
+    }
+
+    /// The manifests on disk.
+    pub fn manifests(&self) -> Vec<Digest> {
+        let manifest_of = |entry: &Entry| match entry {
+            Entry::Manifest(digest) => Some(digest.clone()),
+            Entry::Blob(_) => None,
+        };
+        self.state.lock().sizes.entries().filter_map(manifest_of).collect()
+    }
+
+    /// Makes room for a manifest of `bytes`.
+    pub(super) fn add_manifest(&self, digest: &Digest, bytes: u64) -> Result<(), StoreError> {
+        let (entry, bytes) = (Entry::Manifest(digest.clone()), disk_bytes(bytes));
+        let mut state = self.state.lock();
+        state.sizes.remove(&entry);
+        self.make_room(&mut state, bytes)?;
+        state.sizes.insert(entry, bytes);
+        Ok(())
+    }
+
+    pub(super) fn touch_manifest(&self, digest: &Digest) {
+        self.state.lock().sizes.touch(&Entry::Manifest(digest.clone()));
+    }
+
+    pub(super) fn forget_manifest(&self, digest: &Digest) {
+        self.state.lock().sizes.remove(&Entry::Manifest(digest.clone()));
     }
 
     /// A block of any blob; `None` if the store lacks it.
@@ -210,7 +278,7 @@ impl Blobs {
         };
         let block = match &blob {
             Some(blob) if blob.block_hash(place.block as usize) == Some(*hash) => {
-                blob.read_named_block(place.block as usize)?
+                self.read(blob, place.block as usize)?
             }
             _ => None,
         };
@@ -218,6 +286,11 @@ impl Blobs {
             self.index.remove(hash);
         }
         Ok(block)
+    }
+
+    /// Reads a block of a blob, and verifies it. `None`: the blob does not have it, or is damaged and was removed.
+    pub fn read(&self, blob: &Blob, block: usize) -> Result<Option<Block>, StoreError> {
+        self.unless_damaged(blob.digest(), blob.read_named_block(block))
     }
 
     /// The length of a block of any blob, without a look at the disk; `None` if the store lacks it.
@@ -233,8 +306,7 @@ impl Blobs {
     /// Removes a blob. Readers that have it open read on.
     pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
         let mut state = self.state.lock();
-        state.sizes.remove(digest);
-        state.open.remove(digest);
+        state.forget(digest);
         self.folder.remove_blob(digest)
     }
 
@@ -258,8 +330,9 @@ impl Blobs {
 
     pub fn status(&self) -> StoreStatus {
         let state = self.state.lock();
+        let blobs = state.sizes.entries().filter(|entry| matches!(entry, Entry::Blob(_))).count();
         StoreStatus {
-            blobs: state.sizes.len() as u64,
+            blobs: blobs as u64,
             bytes: state.sizes.bytes(),
             bytes_max: self.bytes_max,
             evicted: state.evicted,
@@ -277,22 +350,38 @@ impl Blobs {
         Ok(())
     }
 
-    /// Removes the least recently used blob that nobody has open. Returns its size; `None` if all are
-    /// open.
+    /// Removes the least recently used manifest, or blob that nobody has open. Returns its size; `None` if
+    /// there is none.
     fn evict_oldest(&self, state: &mut State) -> Result<Option<u64>, StoreError> {
-        let is_open =
-            |digest: &Digest| state.open.get(digest).is_some_and(|blob| blob.strong_count() > 0);
-        let Some(digest) = state.sizes.oldest(|digest| !is_open(digest)) else { return Ok(None) };
-        self.folder.remove_blob(&digest)?;
+        let is_open = |entry: &Entry| match entry {
+            Entry::Blob(digest) => state.open.get(digest).is_some_and(|one| one.strong_count() > 0),
+            Entry::Manifest(_) => false,
+        };
+        let Some(entry) = state.sizes.oldest(|entry| !is_open(entry)) else { return Ok(None) };
         let before = state.sizes.bytes();
-        state.sizes.remove(&digest);
-        state.open.remove(&digest);
-        state.evicted += 1;
+        match &entry {
+            Entry::Blob(digest) => {
+                self.folder.remove_blob(digest)?;
+                state.forget(digest);
+                state.evicted += 1;
+            }
+            Entry::Manifest(digest) => {
+                folder::remove(&self.folder.manifest(digest))?;
+                state.sizes.remove(&entry);
+            }
+        }
         Ok(Some(before - state.sizes.bytes()))
     }
 }
 
 impl State {
+    /// Forgets a blob that is removed.
+    fn forget(&mut self, digest: &Digest) {
+        self.sizes.remove(&Entry::Blob(digest.clone()));
+        self.open.remove(digest);
+        self.verified.remove(digest);
+    }
+
     /// Forgets blobs that nobody has open, once they are the larger part.
     fn drop_closed(&mut self) {
         if self.open.len() > 64 && self.open.len().is_power_of_two() {

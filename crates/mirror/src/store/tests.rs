@@ -151,7 +151,7 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
     let bytes: Vec<Vec<u8>> = (0..4).map(content).collect();
     let digests: Vec<Digest> = bytes.iter().map(|bytes| Digest::sha256(bytes)).collect();
     let size = bytes[0].len() as u64;
-    let blobs = Blobs::open(folder.clone(), 3 * size).unwrap();
+    let blobs = Blobs::open(folder.clone(), 3 * disk_bytes_of_blob(size)).unwrap();
     let store = |one: usize| {
         let blob = open_partial(&blobs, &digests[one], size).unwrap();
         write_all(&folder, &blob, &bytes[one], &[0, 1, 2]);
@@ -166,7 +166,8 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
     assert_eq!(kept, [true, true, false, true]);
     assert_eq!(blobs.status().evicted, 1);
     drop(open);
-    let error = open_partial(&blobs, &Digest::sha256(b"x"), 3 * size + 1).unwrap_err();
+    let bytes_max = blobs.bytes_max();
+    let error = open_partial(&blobs, &Digest::sha256(b"x"), bytes_max).unwrap_err();
     assert!(matches!(error, StoreError::LargerThanStore { .. }), "{error}");
     let all: Vec<_> = [0, 1, 3].map(|one| blobs.complete(&digests[one]).unwrap()).into();
     let error = open_partial(&blobs, &Digest::sha256(b"x"), size).unwrap_err();
@@ -257,16 +258,108 @@ fn an_empty_blob_is_complete_at_once() {
 fn a_manifest_keeps_its_bytes_and_type_and_a_damaged_one_is_removed() {
     let scratch = Scratch::new();
     let folder = scratch.folder();
-    let manifests = Manifests::new(folder.clone());
-    let bytes = bytes::Bytes::from_static(b"{\n}");
-    let media_type = "application/vnd.oci.image.manifest.v1+json".to_owned();
-    let manifest = Manifest { digest: Digest::sha256(&bytes), media_type, bytes };
+    let blobs = Arc::new(Blobs::open(folder.clone(), 1 << 30).unwrap());
+    let manifests = Manifests::new(folder.clone(), blobs.clone());
+    let manifest = manifest("{\n}");
     assert_eq!(manifests.get(&manifest.digest).unwrap(), None);
-    manifests.put(&manifest).unwrap();
+    manifests.put(&manifest);
     assert_eq!(manifests.get(&manifest.digest).unwrap(), Some(manifest.clone()));
     std::fs::write(folder.manifest(&manifest.digest), b"text\n{ }").unwrap();
     assert_eq!(manifests.get(&manifest.digest).unwrap(), None);
     assert!(!folder.manifest(&manifest.digest).exists());
+    assert_eq!((blobs.status().bytes, manifests.digests()), (0, vec![]));
+}
+
+fn manifest(text: &str) -> Manifest {
+    let bytes = bytes::Bytes::copy_from_slice(text.as_bytes());
+    let media_type = "application/vnd.oci.image.manifest.v1+json".to_owned();
+    Manifest { digest: Digest::sha256(&bytes), media_type, bytes }
+}
+
+#[test]
+fn manifests_and_tiny_blobs_count_as_what_they_take_on_disk() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder();
+    let bytes_max = 10 * disk_bytes(1);
+    let manifest = |number: usize| manifest(&format!("{{\"a\": {number}}}"));
+    let blob = Digest::sha256(b"x");
+    {
+        let blobs = Arc::new(Blobs::open(folder.clone(), bytes_max).unwrap());
+        let manifests = Manifests::new(folder.clone(), blobs.clone());
+        let open = open_partial(&blobs, &blob, 1).unwrap();
+        write_all(&folder, &open, b"x", &[0]);
+        assert_eq!((blobs.status().bytes, blobs.status().blobs), (2 * disk_bytes(1), 1));
+        for number in 0..100 {
+            manifests.put(&manifest(number));
+            assert!(manifests.get(&manifest(0).digest).unwrap().is_some(), "it is in use");
+        }
+        assert_eq!((manifests.digests().len(), blobs.status().bytes), (8, bytes_max));
+        assert!(manifests.get(&manifest(50).digest).unwrap().is_none());
+        assert!(manifests.get(&manifest(99).digest).unwrap().is_some());
+        // The blob is used no more, and is the oldest.
+        drop(open);
+        manifests.put(&manifest(100));
+        assert_eq!((blobs.status().blobs, blobs.status().evicted), (0, 1));
+        assert_eq!(blobs.status().bytes, 9 * disk_bytes(1));
+    }
+    let blobs = Blobs::open(folder, 2 * disk_bytes(1)).unwrap();
+    assert_eq!((blobs.manifests().len(), blobs.status().bytes), (2, 2 * disk_bytes(1)));
+}
+
+#[test]
+fn a_file_that_a_power_failure_left_empty_short_or_blank_is_fetched_again() {
+    let bytes = content(1);
+    let digest = Digest::sha256(&bytes);
+    let len = bytes.len() as u64;
+    let zeros = vec![0; bytes.len()];
+    let (short, block) = (&bytes[..bytes.len() - 1], &bytes[..BLOCK_BYTES]);
+    for (left, is_list_left) in [
+        (&b""[..], true),
+        (b"", false),
+        (short, true),
+        (block, true),
+        (&zeros, true),
+        (&zeros, false),
+    ] {
+        let scratch = Scratch::new();
+        let folder = scratch.folder();
+        {
+            let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+            write_all(&folder, &open_partial(&blobs, &digest, len).unwrap(), &bytes, &[0, 1, 2]);
+        }
+        std::fs::write(folder.blob(&digest), left).unwrap();
+        if !is_list_left {
+            std::fs::write(Folder::block_list(&folder.blob(&digest)), b"").unwrap();
+        }
+        let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+        blobs.index_all();
+        assert!(blobs.complete(&digest).unwrap().is_none(), "{} bytes", left.len());
+        assert_eq!((blobs.status().blobs, folder.blob(&digest).exists()), (0, false));
+        let blob = open_partial(&blobs, &digest, len).unwrap();
+        assert_eq!(write_all(&folder, &blob, &bytes, &[0, 1, 2]), BlobState::Complete);
+        assert!(blobs.complete(&digest).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_damaged_blob_is_removed_when_another_host_asks_for_a_block() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder();
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let bytes = content(1);
+    let digest = Digest::sha256(&bytes);
+    write_all(
+        &folder,
+        &open_partial(&blobs, &digest, bytes.len() as u64).unwrap(),
+        &bytes,
+        &[0, 1, 2],
+    );
+    let file = File::options().write(true).open(folder.blob(&digest)).unwrap();
+    let at = 2 * BLOCK_BYTES as u64;
+    std::os::unix::fs::FileExt::write_all_at(&file, b"damage", at).unwrap();
+    let last = Block::raw(bytes::Bytes::copy_from_slice(block_of(&bytes, 2))).unwrap();
+    assert!(blobs.block(&hash_of(last.cid()).unwrap()).unwrap().is_none());
+    assert!(blobs.complete(&digest).unwrap().is_none());
 }
 
 use std::fs::File;

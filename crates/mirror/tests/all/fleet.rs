@@ -1,12 +1,16 @@
 //! Hosts of one fleet.
 
+use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use watchfire_mirror::oci::Digest;
 use watchfire_mirror::{FleetSettings, MirrorSettings};
 
 use crate::support::{
-    DOCKER, Server, TestMirror, head_only, manifest_of, manifest_response, mirror,
+    DOCKER, Server, TestMirror, head_only, manifest_of, manifest_response, mirror, response,
 };
 
 fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
@@ -32,24 +36,18 @@ async fn address_of(host: &TestMirror) -> SocketAddr {
     format!("{}:{}", parts[2], parts[4]).parse().expect("an address")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fleet_fetches_each_manifest_once() {
-    let manifest = manifest_of(&[b"x"]);
-    let server = Server::start(move |seen| {
-        let answer = manifest_response(DOCKER, &manifest);
-        Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
-    });
+/// Hosts that know each other.
+pub(crate) async fn start_fleet(server: &Server, count: usize) -> Vec<TestMirror> {
     let upstreams = [format!("registry.example=http://{}", server.address)];
     let first = mirror(&upstreams, fleet(Vec::new())).await;
     let join = vec![address_of(&first).await];
-    let hosts = [
-        mirror(&upstreams, fleet(join.clone())).await,
-        mirror(&upstreams, fleet(join)).await,
-        first,
-    ];
+    let mut hosts = vec![first];
+    while hosts.len() < count {
+        hosts.push(mirror(&upstreams, fleet(join.clone())).await);
+    }
     let all_known = async {
         for host in &hosts {
-            while host.running.fleet().await.expect("a fleet").known_hosts < 2 {
+            while host.running.fleet().await.expect("a fleet").known_hosts + 1 < count {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
@@ -57,10 +55,52 @@ async fn a_fleet_fetches_each_manifest_once() {
     tokio::time::timeout(Duration::from_secs(60), all_known)
         .await
         .expect("the hosts find each other");
+    hosts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_fetches_each_manifest_once() {
+    let manifest = manifest_of(&[b"x"]);
+    let server = Server::start(move |seen| {
+        let answer = manifest_response(DOCKER, &manifest);
+        Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
+    });
+    let hosts = start_fleet(&server, 3).await;
     for host in &hosts {
         let answer = host.get("/v2/a/manifests/v1").await;
         assert_eq!(answer.status, 200);
     }
     assert_eq!(server.count("GET", "/manifests/"), 1);
     assert_eq!(server.count("HEAD", "/manifests/"), 3, "each host asks what the tag names");
+}
+
+/// The file of a blob in the store of a host.
+fn file_of(host: &TestMirror, digest: &Digest) -> PathBuf {
+    let hex = digest.hex();
+    host.store.path().join("blobs/sha256").join(&hex[..2]).join(hex)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_with_a_damaged_copy_is_passed_over_and_the_registry_is_asked() {
+    let small = b"a layer of one block".to_vec();
+    let large: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 251 + at % 251) as u8).collect();
+    let layers = [small, large];
+    let served = layers.clone();
+    let server = Server::start(move |seen| {
+        let found = served.iter().find(|one| seen.path.contains(&Digest::sha256(one).hex()));
+        let answer = response("200 OK", &[], found.expect("a layer"));
+        Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
+    });
+    let hosts = start_fleet(&server, 2).await;
+    for layer in &layers {
+        let digest = Digest::sha256(layer);
+        let path = format!("/v2/a/blobs/{digest}");
+        let before = server.count("GET", &path);
+        assert_eq!(hosts[0].get(&path).await.body, *layer);
+        let file = File::options().write(true).open(file_of(&hosts[0], &digest)).unwrap();
+        file.write_all_at(b"damage", 5).unwrap();
+        assert_eq!(hosts[1].get(&path).await.body, *layer);
+        assert_eq!(server.count("GET", &path) - before, 2, "each host asked once");
+        assert_eq!(hosts[0].get(&path).await.body, *layer);
+    }
 }

@@ -4,3 +4,4 @@ mod fleet;
 mod http_answers;
 mod registries;
 mod support;
+mod tenants;

@@ -170,7 +170,7 @@ pub fn manifest_response(media_type: &str, manifest: &[u8]) -> Vec<u8> {
 /// A mirror whose store is removed when it is dropped.
 pub struct TestMirror {
     pub running: RunningMirror,
-    _store: TempDir,
+    pub store: TempDir,
 }
 
 /// Starts a mirror of these registries. `change` changes its settings.
@@ -185,7 +185,7 @@ pub async fn mirror(upstreams: &[String], change: impl FnOnce(&mut MirrorSetting
     };
     change(&mut settings);
     let running = Mirror::new(settings).start().await.expect("the mirror starts");
-    TestMirror { running, _store: store }
+    TestMirror { running, store }
 }
 
 #[derive(Debug)]
