@@ -186,6 +186,8 @@ test('HTML is shown without scripts, and a live page as it grows', async (t) => 
   assert.deepEqual(site.requested, [])
   // A move loads the frame again, and keeps the page.
   await reader.tab.locator('watch-fire').evaluate((element) => element.parentElement.append(element))
+  await page.getByText('Words').waitFor({ timeout: WAIT_MS })
+  await reader.tab.locator('watch-fire').evaluate((/** @type {any} */ element) => element.parentElement.moveBefore(element, null))
   assert.equal(await statusOf(reader), 'shown')
   await page.getByText('Words').waitFor({ timeout: WAIT_MS })
 

@@ -16,7 +16,11 @@ const OTHERS = { '@noble': 'web/node_modules/@noble', phoenix: 'clients/javascri
 
 const { exports } = JSON.parse(readFileSync(path.join(WEB, 'packages/pages/package.json'), 'utf8'))
 /** What programs can import, besides the element. */
-export const ENTRY_POINTS = ['@watchfire/client/connection', ...Object.keys(exports).map((point) => path.join('@watchfire/pages', point))]
+export const ENTRY_POINTS = [
+  '@watchfire/client',
+  '@watchfire/client/connection',
+  ...Object.keys(exports).map((point) => path.join('@watchfire/pages', point)),
+]
 
 /** The bundler of the web client. */
 export const loadVite = () => import(pathToFileURL(createRequire(path.join(WEB, 'package.json')).resolve('vite')).href)
