@@ -22,6 +22,8 @@ pub enum StoreError {
     Full { needed: u64, held: u64, max: u64 },
     #[error("cannot open {}: process {owner} has it open", path.display())]
     Locked { path: PathBuf, owner: String },
+    #[error("cannot use the folder {}: another user has made it; remove it, or choose another folder", path.display())]
+    NotOwn { path: PathBuf },
     #[error("cannot open {} as a block store: it contains other files; use an empty folder", path.display())]
     NotAStore { path: PathBuf },
     #[error("cannot open the block store {}: its format {found:?} is unknown", path.display())]

@@ -35,7 +35,7 @@ use std::hash::{BuildHasher, Hasher};
 pub use assembler::FileAssembler;
 pub use blocks::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 pub use buffers::PooledBuffer;
-pub use disk::{DiskLimits, DiskStore, DiskTotals};
+pub use disk::{DiskLimits, DiskStore, DiskTotals, create_own_folder};
 pub use error::{FileChange, StoreError};
 pub use export::{ExportError, ExportLimits, Exported, export, resolve};
 pub use import::{DIRECTORY_DEPTH_MAX, FileRange, ImportOptions, Imported, cid_of, import};

@@ -1,10 +1,13 @@
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+use rustix::fs::OFlags;
 use watchfire_content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
 
 use crate::error::IoContext;
@@ -12,6 +15,8 @@ use crate::{Key, StoreError, chunked_write, key_of};
 
 /// The content of the file `store`, which marks a folder as a block store.
 const FORMAT: &str = "watchfire block store 1\n";
+/// Attempts to open a folder that other processes remove meanwhile.
+const OPENINGS_MAX: u32 = 100;
 
 /// The folder of a block store:
 ///
@@ -23,8 +28,9 @@ const FORMAT: &str = "watchfire block store 1\n";
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
-    /// Locked while the folder is open. The system unlocks it when the process ends.
-    _lock: File,
+    /// Locked while the folder is open. The system unlocks it when the process ends. `None` after
+    /// [`Folder::remove_all`].
+    lock: Mutex<Option<File>>,
     temporaries: AtomicU64,
 }
 
@@ -36,20 +42,64 @@ pub(super) struct Found {
 }
 
 impl Folder {
-    pub fn open(root: &Path) -> Result<Self, StoreError> {
-        fs::create_dir_all(root).doing("create", root)?;
-        let is_ours = check_format(root)?;
-        let lock = lock(root)?;
-        let folder = Folder { root: root.to_owned(), _lock: lock, temporaries: AtomicU64::new(0) };
+    /// Opens the folder, and creates it if it does not exist. `is_own`: it must be the user's own, see
+    /// [`create_own_folder`].
+    pub fn open(root: &Path, is_own: bool) -> Result<Self, StoreError> {
+        let mut openings = 1;
+        let (lock, is_store) = loop {
+            match lock(root, is_own) {
+                // The process that had it open is removing it.
+                Err(StoreError::Io { error, .. })
+                    if error.kind() == io::ErrorKind::NotFound && openings < OPENINGS_MAX =>
+                {
+                    openings += 1;
+                }
+                locked => break locked?,
+            }
+        };
+        let lock = Mutex::new(Some(lock));
+        let folder = Folder { root: root.to_owned(), lock, temporaries: AtomicU64::new(0) };
         for part in ["blocks", "temp"] {
             let path = root.join(part);
             fs::create_dir_all(&path).doing("create", &path)?;
         }
         folder.clean()?;
-        if !is_ours {
+        if !is_store {
             folder.replace(&root.join("store"), FORMAT.as_bytes())?;
         }
         Ok(folder)
+    }
+
+    /// Removes the folder and all that is in it. A process that opens it meanwhile finds it locked, or
+    /// creates it again.
+    pub fn remove_all(&self) -> Result<(), StoreError> {
+        let root = &self.root;
+        let removing = |path: &Path| match path.symlink_metadata()?.is_dir() {
+            true => fs::remove_dir_all(path),
+            false => fs::remove_file(path),
+        };
+        // Without the file `store`, other files would be those of another program.
+        let last = ["store", "lock"].map(|name| root.join(name));
+        for entry in fs::read_dir(root).doing("list", root)? {
+            let path = entry.doing("list", root)?.path();
+            if !last.contains(&path) {
+                removing(&path).doing("remove", &path)?;
+            }
+        }
+        last.iter().try_for_each(|path| removing(path).doing("remove", path))?;
+        // Over NFS and FUSE, an open file that is removed stays in its folder under another name.
+        drop(self.lock.lock().take());
+        match fs::remove_dir(root) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+                ) =>
+            {
+                Ok(())
+            }
+            removed => removed.doing("remove", root),
+        }
     }
 
     /// Removes the incomplete files of a process that was killed.
@@ -193,10 +243,39 @@ fn check_format(root: &Path) -> Result<bool, StoreError> {
     }
 }
 
-fn lock(root: &Path) -> Result<File, StoreError> {
+/// Creates a folder for this user alone, as for temporary files in a folder to which other users can
+/// write. One of them could have made it before, and have put a link to a file of this user into it. So
+/// a folder that exists must belong to this user.
+pub fn create_own_folder(path: &Path) -> Result<(), StoreError> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).doing("create", parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created.doing("create", path),
+    }
+    let found = path.symlink_metadata().doing("access", path)?;
+    let is_own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if is_own { Ok(()) } else { Err(StoreError::NotOwn { path: path.to_owned() }) }
+}
+
+/// Locks a folder, and creates it if it does not exist. Fails with `NotFound` if another process removes
+/// it meanwhile. Returns whether it is a store already.
+fn lock(root: &Path, is_own: bool) -> Result<(File, bool), StoreError> {
+    match is_own {
+        true => create_own_folder(root)?,
+        false => fs::create_dir_all(root).doing("create", root)?,
+    }
     let path = root.join("lock");
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = file.doing("create", &path)?;
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let created = options.clone().create_new(true).open(&path);
+    let is_new = created.is_ok();
+    let opened = match created {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(&path),
+        created => created,
+    };
+    let mut file = opened.doing("create", &path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -208,9 +287,20 @@ fn lock(root: &Path) -> Result<File, StoreError> {
         }
         Err(TryLockError::Error(error)) => return Err(error).doing("lock", &path),
     }
+    let of_path = path.symlink_metadata().doing("lock", &path)?;
+    let of_file = file.metadata().doing("lock", &path)?;
+    if (of_path.dev(), of_path.ino()) != (of_file.dev(), of_file.ino()) {
+        return Err(io::Error::from(io::ErrorKind::NotFound)).doing("lock", &path);
+    }
+    let is_store = check_format(root).inspect_err(|_| {
+        if is_new {
+            // The folder is that of another program.
+            let _ = fs::remove_file(&path);
+        }
+    })?;
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.doing("write", &path)?;
-    Ok(file)
+    Ok((file, is_store))
 }
 
 /// A file that was not moved to its final path yet.

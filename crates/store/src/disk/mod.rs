@@ -11,6 +11,7 @@ use watchfire_content::{Block, Checksums, Cid, Codec};
 
 use crate::error::IoContext;
 use crate::{Key, ReadBlocks, StoreError, WriteBlocks, checksums, key_of};
+pub use folder::create_own_folder;
 use folder::{Folder, verified};
 use index::Index;
 
@@ -97,7 +98,16 @@ impl DiskStore {
     /// Opening lists the files of all blocks, reads all pinned nodes, and evicts blocks beyond the
     /// limits.
     pub fn open(folder: &Path, limits: DiskLimits) -> Result<Self, StoreError> {
-        let folder = Folder::open(folder)?;
+        DiskStore::open_folder(Folder::open(folder, false)?, limits)
+    }
+
+    /// Opens a temporary store, whose `folder` may be in one to which other users can write. The store is
+    /// for this user alone: [`StoreError::NotOwn`] if another user has made the folder.
+    pub fn open_own(folder: &Path, limits: DiskLimits) -> Result<Self, StoreError> {
+        DiskStore::open_folder(Folder::open(folder, true)?, limits)
+    }
+
+    fn open_folder(folder: Folder, limits: DiskLimits) -> Result<Self, StoreError> {
         let mut index = Index::new(limits.bytes_max);
         for found in folder.scan()? {
             index.insert(found.key, found.len);
@@ -186,6 +196,11 @@ impl DiskStore {
 
     pub fn folder(&self) -> &Path {
         self.folder.root()
+    }
+
+    /// Removes the folder with all blocks and the files of others in it. The store is not used any more.
+    pub fn remove_folder(&self) -> Result<(), StoreError> {
+        self.folder.remove_all()
     }
 
     /// Removes the files of blocks that the index evicted.

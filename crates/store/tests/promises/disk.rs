@@ -1,9 +1,10 @@
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::sync::Barrier;
 use std::thread;
 
 use watchfire_content::{Block, Cid, Codec, Multihash};
-use watchfire_store::{DiskStore, ReadBlocks, StoreError, WriteBlocks};
+use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, StoreError, WriteBlocks};
 
 use crate::scratch::{Scratch, files_below};
 use crate::{PAGE_BYTES, block, blocks_of, open, put_all};
@@ -156,4 +157,55 @@ fn concurrent_writes_of_the_same_blocks_keep_a_small_store_consistent() {
     assert!((blocks_max + 1..=blocks_max + threads).contains(&totals.blocks), "{totals:?}");
     assert_eq!(files_below(&scratch.join("blocks")).len() as u64, totals.blocks);
     assert_eq!(files_below(&scratch.join("temp")).len(), 0);
+}
+
+#[test]
+fn a_store_of_this_user_alone_is_not_made_in_the_folder_of_another() {
+    let scratch = Scratch::new();
+    scratch.file("victim/precious", b"mine");
+    // Another user cannot make a folder of this one, but a link to it.
+    symlink(scratch.join("victim"), scratch.join("linked")).unwrap();
+    // Without the right to give a folder away, one of the system is that of another user.
+    fs::create_dir(scratch.join("given")).unwrap();
+    let given = match chown(scratch.join("given"), Some(12_345), None) {
+        Ok(()) => scratch.join("given"),
+        Err(_) => "/usr".into(),
+    };
+    for folder in [scratch.join("linked"), given] {
+        let opened = DiskStore::open_own(&folder, DiskLimits::default());
+        assert!(matches!(opened, Err(StoreError::NotOwn { .. })), "{opened:?}");
+    }
+    let own = scratch.join("own");
+    drop(DiskStore::open_own(&own, DiskLimits::default()).unwrap());
+    assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+    drop(DiskStore::open_own(&own, DiskLimits::default()).unwrap());
+    fs::remove_file(own.join("lock")).unwrap();
+    symlink(scratch.join("victim/precious"), own.join("lock")).unwrap();
+    assert!(DiskStore::open(&own, DiskLimits::default()).is_err());
+    assert_eq!(fs::read(scratch.join("victim/precious")).unwrap(), b"mine");
+}
+
+#[test]
+fn stores_that_are_opened_and_removed_at_the_same_time_have_one_owner_each() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("store");
+    thread::scope(|threads| {
+        for number in 0..4 {
+            let folder = &folder;
+            threads.spawn(move || {
+                for round in 0..15 {
+                    let store = loop {
+                        match DiskStore::open_own(folder, DiskLimits::default()) {
+                            Err(StoreError::Locked { .. }) => thread::yield_now(),
+                            opened => break opened.unwrap(),
+                        }
+                    };
+                    assert_eq!(store.totals().blocks, 0, "another one has it");
+                    put_all(&store, &[block(number * 100 + round)]);
+                    store.remove_folder().unwrap();
+                }
+            });
+        }
+    });
+    assert!(!folder.exists());
 }
