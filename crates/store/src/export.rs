@@ -1,9 +1,10 @@
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use watchfire_content::dag_pb::{DagPbError, Node};
 use watchfire_content::unixfs::{Kind, UnixFs, UnixFsError};
 use watchfire_content::{
@@ -11,7 +12,7 @@ use watchfire_content::{
 };
 
 use crate::error::IoContext;
-use crate::names;
+use crate::names::{self, UnusedNames};
 use crate::{DIRECTORY_DEPTH_MAX, ReadBlocks, StoreError, chunked_write};
 
 /// The least that an entry of a directory takes on disk.
@@ -107,8 +108,8 @@ pub fn export(
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ExportError> {
     let unfinished = Unfinished::beside(path)?;
-    let exported = Exported::default();
-    let mut export = Export { blocks, limits, on_progress, exported, counted_bytes: 0 };
+    let (exported, unused) = Default::default();
+    let mut export = Export { blocks, limits, on_progress, exported, counted_bytes: 0, unused };
     export.any(root, &unfinished.path, 0)?;
     unfinished.move_to(path)?;
     Ok(export.exported)
@@ -163,6 +164,7 @@ struct Export<'a> {
     exported: Exported,
     /// The bytes that count for the limit.
     counted_bytes: u64,
+    unused: UnusedNames,
 }
 
 impl Export<'_> {
@@ -234,31 +236,55 @@ impl Export<'_> {
                 error => ExportError::Directory { name: name_of(path), error },
             })?;
             for entry in entries {
-                let is_taken = |path: &Path| path.symlink_metadata().is_ok();
-                let path = names::unused(path, &entry.name, is_taken);
-                self.any(&entry.cid, &path, depth + 1)?;
+                let saved = self.unused.path(path, &entry.name);
+                let written = self.any(&entry.cid, &saved, depth + 1);
+                if matches!(&written, Err(error) if is_name_refused(error, &saved)) {
+                    let saved = self.unused.path(path, &names::portable(&entry.name));
+                    self.any(&entry.cid, &saved, depth + 1)?;
+                } else {
+                    written?;
+                }
             }
         }
         Ok(())
     }
 }
 
+/// Whether the file system did not create `path` because of its name.
+fn is_name_refused(error: &ExportError, path: &Path) -> bool {
+    let ExportError::Store(StoreError::Io { doing, path: at, error }) = error else { return false };
+    *doing == "create" && at == path && names::is_refused(error)
+}
+
 fn write_symlink(unixfs: &UnixFs, path: &Path) -> Result<(), ExportError> {
     let target = unixfs.data.as_deref().and_then(|target| str::from_utf8(target).ok());
     let target = target.filter(|target| !target.is_empty() && !target.contains('\0'));
     let target = target.ok_or_else(|| ExportError::InvalidLinkTarget { name: name_of(path) })?;
-    Ok(symlink(target, path).doing("create", path)?)
+    Ok(link_or_file(target, path).doing("create", path)?)
+}
+
+/// Creates a symbolic link; on a file system without them, a file that contains the target.
+pub(crate) fn link_or_file(target: &str, path: &Path) -> io::Result<()> {
+    match symlink(target, path) {
+        Err(error)
+            if matches!(
+                error.raw_os_error().map(Errno::from_raw_os_error),
+                Some(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP)
+            ) =>
+        {
+            File::create_new(path)?.write_all(target.as_bytes())
+        }
+        linked => linked,
+    }
 }
 
 /// Renames `from` to `to`, which must not exist.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<(), ExportError> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::EXIST) => Err(ExportError::Exists { path: to.to_owned() }),
+        Err(Errno::EXIST) => Err(ExportError::Exists { path: to.to_owned() }),
         // Some file systems do not support this flag. The caller checked `to` before.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            Ok(fs::rename(from, to).doing("write", to)?)
-        }
+        Err(Errno::INVAL | Errno::NOSYS) => Ok(fs::rename(from, to).doing("write", to)?),
         Err(error) => Ok(Err(io::Error::from(error)).doing("write", to)?),
     }
 }

@@ -1,13 +1,11 @@
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use watchfire_content::encryption::{Decryptor, Entry, Index, Key, Kind, Output, PrivateError};
 use watchfire_content::{Block, Cid, FileReader};
 
 use crate::error::IoContext;
-use crate::export::ENTRY_BYTES;
-use crate::export::{Unfinished, name_of};
+use crate::export::{ENTRY_BYTES, Unfinished, link_or_file, name_of};
 use crate::names::SavedPaths;
 use crate::{ExportError, ExportLimits, Exported, ReadBlocks, chunked_write};
 
@@ -117,7 +115,7 @@ fn part_of(
     let mut at = index.content_bytes()? - sum;
     let mut within: Option<(u64, u64)> = None;
     for entry in &index.entries {
-        if is_below(&entry.path, inside) {
+        if rest_of(&entry.path, inside).is_some() {
             // Entries are sorted by path, so those below one directory are contiguous.
             within = Some((within.map_or(at, |(from, _)| from), at + entry.bytes));
         }
@@ -140,9 +138,12 @@ fn part_of(
     Ok(Part { last_record, from: from.min(to), to })
 }
 
-/// Whether `path` is `inside` or below it.
-fn is_below(path: &str, inside: &str) -> bool {
-    path.strip_prefix(inside).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// The part of `path` after `inside`, which is empty for `inside` itself; `None` if it is not below.
+fn rest_of<'a>(path: &'a str, inside: &str) -> Option<&'a str> {
+    match path.strip_prefix(inside)? {
+        rest if inside.is_empty() || rest.is_empty() => Some(rest),
+        rest => rest.strip_prefix('/'),
+    }
 }
 
 /// Writes the content of a private page to `path`, which must not exist: the whole page, or the
@@ -199,35 +200,24 @@ struct FileWriter {
 }
 
 impl FileWriter {
-    /// Creates the directories and the empty files.
+    /// Creates the directories and empty files. An empty file keeps the name of a symbolic link.
     fn start(
         index: &Index,
         inside: &str,
         path: &Path,
         limits: &ExportLimits,
     ) -> Result<Self, ExportError> {
-        let mut saved = SavedPaths::below(path);
-        let mut below = |entry: &Entry| {
-            let rest = match entry.path.strip_prefix(inside)? {
-                "" => return Some(path.to_owned()),
-                rest if inside.is_empty() => rest,
-                rest => rest.strip_prefix('/')?,
-            };
-            Some(match entry.kind {
-                Kind::Directory => saved.folder(rest),
-                Kind::File | Kind::Symlink => saved.file(rest),
-            })
-        };
-        let paths: Vec<_> = index.entries.iter().map(&mut below).collect();
+        let rests: Vec<_> =
+            index.entries.iter().map(|entry| rest_of(&entry.path, inside)).collect();
+        let wanted = || index.entries.iter().zip(&rests).filter(|(_, rest)| rest.is_some());
         let is_all = inside.is_empty() && index.is_directory;
-        if paths.iter().all(Option::is_none) && !is_all {
+        if wanted().next().is_none() && !is_all {
             return Err(ExportError::NotInPrivatePage { name: inside.to_owned() });
         }
-        let wanted = || index.entries.iter().zip(&paths).filter(|(_, path)| path.is_some());
         // As in `export`: a single file counts its own bytes only.
-        let is_below = |target: &Option<PathBuf>| target.as_deref() != Some(path);
-        let counted = |(entry, target): (&Entry, &Option<PathBuf>)| {
-            if is_below(target) { entry.bytes.max(ENTRY_BYTES) } else { entry.bytes }
+        let counted = |(entry, rest): (&Entry, &Option<&str>)| match rest {
+            Some("") => entry.bytes,
+            _ => entry.bytes.max(ENTRY_BYTES),
         };
         if wanted().map(counted).sum::<u64>() > limits.bytes_max {
             return Err(ExportError::TooManyBytes { max: limits.bytes_max });
@@ -235,23 +225,21 @@ impl FileWriter {
         if wanted().count() > limits.entries_max {
             return Err(ExportError::TooManyEntries { max: limits.entries_max });
         }
-        if is_all {
+        let is_file = |entry: &Entry| entry.kind != Kind::Directory;
+        if wanted().all(|(entry, rest)| *rest == Some("") && is_file(entry)) && !is_all {
+            File::create_new(path).doing("create", path)?;
+        } else {
             fs::create_dir(path).doing("create", path)?;
         }
-        for (entry, target) in wanted() {
-            let target = target.as_ref().expect("a wanted entry has a path");
-            if target != path {
-                let parent = target.parent().expect("the entry is below the root");
-                fs::create_dir_all(parent).doing("create", parent)?;
-            }
-            match entry.kind {
-                Kind::Directory => fs::create_dir_all(target).doing("create", target)?,
-                Kind::File if entry.bytes == 0 => {
-                    File::create_new(target).doing("create", target)?;
-                }
-                Kind::File | Kind::Symlink => {}
-            }
-        }
+        let mut saved = SavedPaths::below(path);
+        let mut create = |entry: &Entry, rest: &str| match rest {
+            "" => Ok(path.to_owned()),
+            rest if is_file(entry) => saved.file(rest),
+            rest => saved.folder(rest),
+        };
+        let entries = index.entries.iter().zip(&rests);
+        let paths = entries.map(|(entry, rest)| rest.map(|rest| create(entry, rest)).transpose());
+        let paths = paths.collect::<Result<_, _>>()?;
         Ok(FileWriter { entries: index.entries.clone(), paths, file: None, target: Vec::new() })
     }
 
@@ -266,13 +254,17 @@ impl FileWriter {
                 if target.contains('\0') {
                     return Err(ExportError::InvalidLinkTarget { name: name_of(path) });
                 }
-                symlink(target, path).doing("create", path)?;
+                let linked = fs::remove_file(path).and_then(|()| link_or_file(&target, path));
+                linked.doing("create", path)?;
             }
             return Ok(bytes.len() as u64);
         }
         let file = match &mut self.file {
             Some((open, file)) if *open == entry => file,
-            other => &mut other.insert((entry, File::create_new(path).doing("create", path)?)).1,
+            other => {
+                let file = File::options().write(true).open(path).doing("write", path)?;
+                &mut other.insert((entry, file)).1
+            }
         };
         chunked_write::write(file, bytes).doing("write", path)?;
         Ok(bytes.len() as u64)
