@@ -52,8 +52,11 @@ pub struct LivePage {
     history: History,
     fetches: JoinSet<(Cid, Result<(), FetchError>)>,
     fetching: HashSet<Cid>,
-    /// The contents of the entries that were not reported yet, and whether all their blocks are here.
+    /// The contents of the entries that were not reported yet, up to `planned`, and whether all their blocks
+    /// are here.
     contents: BTreeMap<u32, Content>,
+    /// The number of the last entry whose content is fetched or here.
+    planned: u32,
     /// The number of the last entry that was reported.
     reported: u32,
     end: Option<LiveEnd>,
@@ -114,6 +117,7 @@ impl LivePage {
             fetches: JoinSet::new(),
             fetching: HashSet::new(),
             contents: BTreeMap::new(),
+            planned: reported,
             reported,
             end: None,
             invalid_heads: HashMap::new(),
@@ -146,6 +150,7 @@ impl LivePage {
         let (cid, len) = (block.cid().clone(), block.bytes().len());
         self.host.notify_block_stored(cid, len).await.map_err(|_| FetchError::Stopped)?;
         self.reported = self.history.last();
+        self.planned = self.reported;
         self.announce(vouched);
         Ok(())
     }
@@ -258,9 +263,15 @@ impl LivePage {
 
     /// Fetches what is missing: nodes first, then the contents of the first entries.
     fn start_fetches(&mut self) {
-        for entry in self.history.entries_from(self.reported + 1) {
-            let missing = || Content { cid: entry.content.clone(), fetched: None };
-            self.contents.entry(entry.number).or_insert_with(missing);
+        let mut pending =
+            self.contents.values().filter(|content| content.fetched.is_none()).count();
+        while pending < FETCHES_MAX
+            && let Some(entry) = self.history.entry(self.planned + 1)
+        {
+            let content = Content { cid: entry.content.clone(), fetched: None };
+            self.contents.insert(entry.number, content);
+            self.planned = entry.number;
+            pending += 1;
         }
         let nodes = self.history.missing().map(|cid| (cid, false));
         let contents = self.contents.values().filter(|content| content.fetched.is_none());
@@ -277,7 +288,7 @@ impl LivePage {
                 (cid, result)
             });
         }
-        let has_contents = self.contents.values().all(|content| content.fetched.is_some());
+        let has_contents = pending == 0 && self.planned == self.history.last();
         let is_complete = self.history.is_complete() && has_contents;
         self.client.set_have(if is_complete { Have::All } else { Have::Some });
     }
@@ -302,7 +313,7 @@ impl LivePage {
     /// Takes the entry with this number, if all of it is here.
     fn take_entry(&mut self, number: u32) -> Option<LiveEvent> {
         let fetched = self.contents.get(&number)?.fetched.clone()?;
-        let entry = self.history.entries_from(number).next()?.clone();
+        let entry = self.history.entry(number)?.clone();
         self.contents.remove(&number);
         Some(match fetched {
             Ok(()) => LiveEvent::Entry(entry),

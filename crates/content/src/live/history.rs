@@ -1,5 +1,5 @@
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Beginning, Entry, Form, Head, LiveError, PublisherKey, linked_numbers};
 use crate::{Block, Cid};
@@ -62,6 +62,10 @@ pub struct Split {
 struct Branch {
     head: Option<Head>,
     nodes: BTreeMap<u32, Node>,
+    /// The numbers of the missing nodes, so that no call takes longer with more entries.
+    missing: BTreeSet<u32>,
+    /// The lowest number whose node is invalid.
+    invalid: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +84,8 @@ enum State {
 impl History {
     /// Creates the history of a page without entries.
     pub const fn new(page: Cid, beginning: Beginning) -> Self {
-        let branch = Branch { head: None, nodes: BTreeMap::new() };
+        let branch =
+            Branch { head: None, nodes: BTreeMap::new(), missing: BTreeSet::new(), invalid: None };
         History { page, beginning, branch, next: None, newest: None, split: None }
     }
 
@@ -121,23 +126,31 @@ impl History {
         })
     }
 
+    /// Returns the entry with this number, if it is here.
+    pub fn entry(&self, number: u32) -> Option<&Entry> {
+        match &self.branch.nodes.get(&number)?.state {
+            State::Here(entry) => Some(entry),
+            State::Missing | State::Invalid => None,
+        }
+    }
+
     /// Returns the CIDs of the nodes that are known and not here, those of the newest entries first.
     pub fn missing(&self) -> impl Iterator<Item = &Cid> {
         let branches = self.next.iter().chain([&self.branch]);
-        let nodes = branches.flat_map(|branch| branch.nodes.values().rev());
-        let missing = nodes.filter(|node| node.is_missing()).map(|node| &node.cid);
+        let missing = branches
+            .flat_map(|branch| branch.missing.iter().rev().map(|number| &branch.nodes[number].cid));
         missing.chain(self.split.iter().filter_map(|split| split.other.as_ref()))
     }
 
     /// Returns the lowest number whose node is invalid. The publisher's program has made it.
     pub fn invalid(&self) -> Option<u32> {
-        let mut nodes = self.branch.nodes.iter();
-        nodes.find(|(_, node)| matches!(node.state, State::Invalid)).map(|(number, _)| *number)
+        self.branch.invalid
     }
 
     /// Whether all entries up to the newest head are here.
     pub fn is_complete(&self) -> bool {
-        self.next.is_none() && self.entries().count() == self.last() as usize
+        let Branch { missing, invalid, .. } = &self.branch;
+        self.next.is_none() && missing.is_empty() && invalid.is_none()
     }
 
     /// Takes a head that a peer has sent.
@@ -267,6 +280,7 @@ impl History {
             return Ok(());
         }
         self.branch.nodes.extend(next.nodes);
+        self.branch.missing.extend(next.missing);
         self.branch.head = next.head;
         if let Some(newest) = self.newest.take() {
             self.follow(newest);
@@ -292,9 +306,10 @@ impl History {
 
     /// Stops waiting for a node that is invalid. Returns whether it was awaited.
     fn forget(&mut self, cid: &Cid) -> bool {
-        let mut nodes = self.branch.nodes.values_mut();
-        if let Some(node) = nodes.find(|node| node.is_missing() && node.cid == *cid) {
-            node.state = State::Invalid;
+        let Branch { nodes, missing, invalid, .. } = &mut self.branch;
+        if let Some(number) = missing.extract_if(.., |number| nodes[number].cid == *cid).next() {
+            nodes.entry(number).and_modify(|node| node.state = State::Invalid);
+            *invalid = Some(invalid.map_or(number, |before| before.min(number)));
             return true;
         }
         let is_next = |next: &Branch| next.nodes.values().any(|node| node.cid == *cid);
@@ -312,7 +327,8 @@ impl History {
 impl Branch {
     fn of(head: Head) -> Self {
         let node = Node { cid: head.entry.clone(), state: State::Missing };
-        Branch { nodes: BTreeMap::from([(head.number, node)]), head: Some(head) }
+        let (nodes, missing) = ([(head.number, node)].into(), [head.number].into());
+        Branch { head: Some(head), nodes, missing, invalid: None }
     }
 
     fn last(&self) -> u32 {
@@ -324,7 +340,7 @@ impl Branch {
     }
 
     fn awaits(&self, number: u32, cid: &Cid) -> bool {
-        self.nodes.get(&number).is_some_and(|node| node.is_missing() && node.cid == *cid)
+        self.missing.contains(&number) && self.nodes[&number].cid == *cid
     }
 
     /// Whether another node is known for this number.
@@ -345,18 +361,15 @@ impl Branch {
             return Err(LiveError::Links { number });
         }
         for (number, cid) in entry.links().filter(|(number, _)| *number > floor) {
-            let missing = || Node { cid: cid.clone(), state: State::Missing };
-            self.nodes.entry(number).or_insert_with(missing);
+            self.nodes.entry(number).or_insert_with(|| {
+                self.missing.insert(number);
+                Node { cid: cid.clone(), state: State::Missing }
+            });
         }
         if let Some(node) = self.nodes.get_mut(&number) {
             node.state = State::Here(entry);
+            self.missing.remove(&number);
         }
         Ok(())
-    }
-}
-
-impl Node {
-    const fn is_missing(&self) -> bool {
-        matches!(self.state, State::Missing)
     }
 }
