@@ -18,6 +18,7 @@ use crate::content_options::ContentOptions;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::emit;
+use crate::standard_output;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
 /// Bytes of an archive that are read in one call.
@@ -111,6 +112,7 @@ impl Export {
 
     fn write(&self, blocks: &dyn ReadBlocks, root: &Cid, is_stdout: bool) -> anyhow::Result<()> {
         if is_stdout {
+            standard_output::check()?;
             let mut out = BufWriter::new(io::stdout().lock());
             write_archive(blocks, root, &mut out, !self.json)?;
             return out.flush().context("cannot write the standard output");
@@ -309,22 +311,21 @@ fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
 /// A temporary block store beside the output.
 struct TemporaryStore {
     blocks: DiskStore,
-    folder: PathBuf,
 }
 
 impl TemporaryStore {
     fn open(output: Option<&Path>) -> anyhow::Result<Self> {
         let name = format!(".watchfire-car-{}", std::process::id());
         let folder = output.map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
-        let blocks = DiskStore::open(&folder, unlimited())?;
-        Ok(TemporaryStore { blocks, folder })
+        let blocks = DiskStore::open_own(&folder, unlimited())?;
+        Ok(TemporaryStore { blocks })
     }
 }
 
 impl Drop for TemporaryStore {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
-            eprintln!("watchfire: cannot remove {}: {error}", self.folder.display());
+        if let Err(error) = self.blocks.remove_folder() {
+            eprintln!("watchfire: {error}");
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
 use watchfire_content::Cid;
-use watchfire_p2p::{Fetch, Fetched, Host, Multiaddr, Progress};
+use watchfire_p2p::{ConnectError, Fetch, FetchError, Fetched, Host, Multiaddr, Progress};
+use watchfire_store::{DiskStore, StoreError};
 use watchfire_traces::{current, within};
 
 use crate::host_options::HostOptions;
@@ -15,13 +16,10 @@ use crate::link::Link;
 use crate::page_clients::Announcer;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
-use crate::signals::Signals;
+use crate::signals::{Signals, TICK, ticks};
 
-/// The exit code of `get` when no peer has the content; other failures end with 1.
+/// The exit code when no peer has the content; other failures end with 1.
 pub const NO_PEER: u8 = 3;
-
-/// Interval of progress reports in JSON, and of timeout checks.
-const TICK: Duration = Duration::from_secs(1);
 
 pub enum Ending {
     /// All blocks have arrived.
@@ -67,11 +65,30 @@ pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     for peer in peers.iter().cloned() {
         let host = Arc::clone(host);
         let connect = async move {
-            if let Err(error) = host.connect(peer).await {
-                eprintln!("watchfire: {error}");
+            match host.connect(peer).await {
+                // The fetch has ended without this peer.
+                Ok(_) | Err(ConnectError::Stopped(_)) => {}
+                Err(error) => eprintln!("watchfire: {error}"),
             }
         };
         tokio::spawn(within(current(), connect));
+    }
+}
+
+/// Whether a fetch failed because the store has no room beside the content that it holds.
+pub fn is_full(error: &anyhow::Error) -> bool {
+    let full = |error: &StoreError| {
+        matches!(error, StoreError::Full { .. } | StoreError::TooManyPinned { .. })
+    };
+    matches!(error.downcast_ref(), Some(FetchError::Store(error)) if full(error))
+}
+
+/// Stops holding content that has no room, so that its blocks make room for other content.
+pub fn release_if_full(store: &DiskStore, cid: &Cid, error: &anyhow::Error) {
+    if is_full(error)
+        && let Err(error) = store.unpin(cid)
+    {
+        eprintln!("watchfire: {error}");
     }
 }
 
@@ -82,25 +99,26 @@ pub async fn wait(
     announcer: &Announcer,
     signals: &mut Signals,
     options: &WaitOptions,
-    mut step: impl FnMut() -> anyhow::Result<()>,
+    mut step: impl FnMut(&Progress) -> anyhow::Result<()>,
 ) -> anyhow::Result<Ending> {
     let mut line = ProgressLine::start(options.is_quiet || options.is_json);
-    let mut every = tokio::time::interval(TICK);
+    let mut every = ticks();
     let is_first =
         |reported: &Option<Progress>| reported.as_ref().is_none_or(|one| one.bytes() == 0);
     let (mut now, mut reported) = (Progress::default(), None);
-    let mut received_at = Instant::now();
+    // Since the last new block.
+    let mut waited = Duration::ZERO;
     loop {
         tokio::select! {
             progress = fetch.next() => match progress {
                 Some(progress) => {
                     if progress.bytes() > now.bytes() {
-                        received_at = Instant::now();
+                        waited = Duration::ZERO;
                     }
                     now = progress;
                     // The first bytes are reported when they arrive.
                     if options.is_json && is_first(&reported) && now.bytes() > 0 {
-                        report(&now)?;
+                        report(cid, &now)?;
                         reported = Some(now.clone());
                     }
                 }
@@ -109,15 +127,16 @@ pub async fn wait(
             code = signals.next() => return Ok(Ending::Signalled(code)),
             _ = every.tick() => {
                 if options.is_json && reported.as_ref() != Some(&now) {
-                    report(&now)?;
+                    report(cid, &now)?;
                     reported = Some(now.clone());
                 }
-                if options.timeout.is_some_and(|timeout| received_at.elapsed() > timeout) {
+                if options.timeout.is_some_and(|timeout| waited >= timeout) {
                     return Ok(Ending::TimedOut);
                 }
+                waited += TICK;
             }
         }
-        step()?;
+        step(&now)?;
         announcer.has(now.bytes());
         line.show(&Step {
             bytes: now.bytes(),
@@ -128,13 +147,14 @@ pub async fn wait(
     }
     let fetched = fetch.finished().await.with_context(|| cid.to_string())?;
     announcer.has_all();
-    step()?;
+    step(&fetched.progress)?;
     Ok(Ending::Complete(fetched))
 }
 
-fn report(progress: &Progress) -> io::Result<()> {
+fn report(cid: &Cid, progress: &Progress) -> io::Result<()> {
     emit(&json!({
         "event": "progress",
+        "cid": cid.to_string(),
         "bytes": progress.bytes(),
         "total_bytes": progress.total_bytes,
         "bytes_per_second": progress.bytes_per_second.round(),

@@ -15,7 +15,7 @@ use watchfire_p2p::{Fetched, Host, HostStats};
 use watchfire_page_client::Have;
 use watchfire_store::{
     DiskLimits, DiskStore, ExportError, ExportLimits, FileAssembler, PrivateReader, ReadBlocks,
-    StoreError, Stores, WriteBlocks, export, export_private, names, resolve,
+    StoreError, Stores, WriteBlocks, create_own_folder, export, export_private, names, resolve,
 };
 
 use crate::car::BLOCKS_MAX;
@@ -25,11 +25,12 @@ use crate::get_part::fetch_part;
 use crate::host_options::HostOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
-use crate::live_pages::{Follow, follow};
+use crate::live_pages::{Follow, follow, is_live};
 use crate::page_clients::{Announcer, join_page};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, exchange, peers_of};
 use crate::signals::Signals;
+use crate::standard_output;
 use crate::traces;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 use watchfire_traces::{Kind as SpanKind, Span};
@@ -91,13 +92,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     span.set("watchfire.root", arguments.link.cid.to_string());
     let got = runtime.block_on(span.within(get(arguments, &blocks, &output, key.as_ref())));
     note_end(span, &got);
-    match got? {
+    let cid = &arguments.link.cid;
+    let explain = |error: anyhow::Error| match is_live(&blocks.store, cid) {
+        true => anyhow::anyhow!("cannot write {cid}: it is a live page; read it with --follow"),
+        false => with_advice(error),
+    };
+    match got.map_err(explain)? {
         (Ending::Complete(fetched), totals) => {
             let written = match &output {
                 Output::Stdout => None,
                 Output::Path(path) => {
                     let written = write_out(arguments, &blocks, path, key.as_ref());
-                    Some(written.map_err(with_advice)?)
+                    Some(written.map_err(explain)?)
                 }
             };
             blocks.close(&arguments.link.cid)?;
@@ -199,21 +205,43 @@ fn output(arguments: &Arguments) -> anyhow::Result<Output> {
     let path = match &arguments.output {
         Some(path) if path.as_os_str() == "-" => {
             anyhow::ensure!(!arguments.json, "the standard output cannot be both file and JSON");
+            standard_output::check()?;
             return Ok(Output::Stdout);
         }
         Some(path) => path.clone(),
         None => PathBuf::from(arguments.link.file_name()),
     };
-    if let Ok(metadata) = path.symlink_metadata() {
-        let name = path.display().to_string();
-        let name = names::shown(&name);
-        anyhow::ensure!(
-            !metadata.is_dir(),
-            "cannot replace {name}: it is a directory; choose another path with --output"
-        );
-        anyhow::ensure!(arguments.force, "{name} already exists; --force replaces it");
-    }
+    check_target(&path, arguments.force)?;
     Ok(Output::Path(path))
+}
+
+/// Fails if nothing can be written to this path. Only files are replaced: without this check, a device
+/// would become a file.
+fn check_target(path: &Path, replaces: bool) -> anyhow::Result<()> {
+    let name = path.display().to_string();
+    let name = names::shown(&name);
+    let found = match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            anyhow::ensure!(
+                path.file_name().is_some(),
+                "cannot write {name:?}: it does not end with a name; choose another path with --output"
+            );
+            return Ok(());
+        }
+        found => found.with_context(|| format!("cannot write {name}"))?,
+    };
+    // A link that leads nowhere is replaced itself.
+    let found = path.metadata().unwrap_or(found);
+    anyhow::ensure!(
+        !found.is_dir(),
+        "cannot replace {name}: it is a directory; choose another path with --output"
+    );
+    anyhow::ensure!(
+        found.is_file() || found.is_symlink(),
+        "cannot replace {name}: it is not a file; write to it with `--output - > {name}`"
+    );
+    anyhow::ensure!(replaces, "{name} already exists; --force replaces it");
+    Ok(())
 }
 
 /// The blocks of the fetch, until all of them have arrived.
@@ -235,7 +263,7 @@ impl Blocks {
         let cid = &arguments.link.cid;
         let base = match output {
             Output::Path(path) => path.with_file_name(format!(".watchfire-{cid}")),
-            Output::Stdout => std::env::temp_dir().join(format!("watchfire-{cid}")),
+            Output::Stdout => temporary_folder()?.join(cid.to_string()),
         };
         let is_own = arguments.store.is_none();
         let store = match &arguments.store {
@@ -246,7 +274,7 @@ impl Blocks {
         let store = Arc::new(store);
         let assembler = match output {
             Output::Path(_) if is_own => {
-                let part = part_of(store.folder());
+                let part = store.folder().join("part");
                 let assembler = FileAssembler::new(store.clone(), &part, arguments.bytes_max);
                 Some(Arc::new(assembler))
             }
@@ -265,19 +293,12 @@ impl Blocks {
 
     /// Removes temporary files after the content is written.
     fn close(self, cid: &Cid) -> anyhow::Result<()> {
-        if let Some(assembler) = &self.assembler
-            && assembler.path().exists()
-        {
-            // Left by an earlier attempt, and unused because the content is not a file.
-            let path = assembler.path();
-            fs::remove_file(path).with_context(|| path.display().to_string())?;
-        }
         if self.is_own {
-            let folder = self.store.folder().to_owned();
-            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
-            return remove_abandoned(&self.base);
-        }
-        if self.is_newly_pinned {
+            // Its file is in the folder, and open.
+            drop(self.assembler);
+            self.store.remove_folder()?;
+            remove_abandoned(&self.base)?;
+        } else if self.is_newly_pinned {
             self.store.unpin(cid)?;
         }
         Ok(())
@@ -297,37 +318,44 @@ fn own_folders(base: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(base.to_owned()).chain(numbered)
 }
 
-/// Opens a temporary store: the first that no other process has open.
-fn open_own(base: &Path) -> Result<DiskStore, StoreError> {
+/// Returns the first of the folders that no other process has open and no other user has made.
+fn first_own<T>(
+    base: &Path,
+    open: impl Fn(&Path) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     let mut last = None;
     for folder in own_folders(base) {
-        let limits = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
-        match DiskStore::open(&folder, limits) {
-            Err(error @ StoreError::Locked { .. }) => last = Some(error),
+        match open(&folder) {
+            Err(error @ (StoreError::Locked { .. } | StoreError::NotOwn { .. })) => {
+                last = Some(error);
+            }
             opened => return opened,
         }
     }
-    Err(last.expect("there is a folder, and its store is locked"))
+    Err(last.expect("there is a folder, and it cannot be opened"))
 }
 
-/// The file beside a temporary store that a file is assembled in.
-fn part_of(folder: &Path) -> PathBuf {
-    let mut part = folder.as_os_str().to_owned();
-    part.push(".part");
-    part.into()
+/// Returns this user's folder in the folder for temporary files, to which all users can write.
+fn temporary_folder() -> Result<PathBuf, StoreError> {
+    let user = rustix::process::geteuid().as_raw();
+    first_own(&std::env::temp_dir().join(format!("watchfire-{user}")), |folder| {
+        create_own_folder(folder).map(|()| folder.to_owned())
+    })
+}
+
+/// Opens a temporary store.
+fn open_own(base: &Path) -> Result<DiskStore, StoreError> {
+    let limits = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
+    first_own(base, |folder| DiskStore::open_own(folder, limits))
 }
 
 /// Removes further temporary stores that an interrupted process left. Nothing continues them.
 fn remove_abandoned(base: &Path) -> anyhow::Result<()> {
     for folder in own_folders(base).skip(1).filter(|folder| folder.exists()) {
         // Another process has a store open that cannot be opened here.
-        let Ok(store) = DiskStore::open(&folder, DiskLimits::default()) else { continue };
-        let part = part_of(&folder);
-        if part.exists() {
-            fs::remove_file(&part).with_context(|| part.display().to_string())?;
+        if let Ok(store) = DiskStore::open_own(&folder, DiskLimits::default()) {
+            store.remove_folder()?;
         }
-        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        drop(store);
     }
     Ok(())
 }
@@ -376,7 +404,8 @@ async fn get(
             assembler.start(&root)?;
         }
         let fetch = host.fetch(root.clone()).await?;
-        let ending = wait(fetch, &root, &announcer, &mut signals, &options, || {
+        let ending = wait(fetch, &root, &announcer, &mut signals, &options, |_| {
+            check_kind(arguments, output, blocks)?;
             write_available(&mut stream, blocks)
         });
         Ok(match ending.await? {
@@ -392,6 +421,25 @@ async fn get(
         stream.finish(&*blocks.store)?;
     }
     Ok((ending, totals))
+}
+
+/// Fails if the content is a file, and its path ends with a slash, as that of a directory.
+fn check_kind(arguments: &Arguments, output: &Output, blocks: &Blocks) -> anyhow::Result<()> {
+    let is_file = blocks.assembler.as_ref().is_some_and(|assembler| assembler.is_file());
+    match output {
+        Output::Path(path)
+            if is_file
+                && arguments.link.key.is_none()
+                && path.as_os_str().as_encoded_bytes().ends_with(b"/") =>
+        {
+            let name = path.display().to_string();
+            anyhow::bail!(
+                "cannot write the file {}: it ends with a slash; name a file with --output",
+                names::shown(&name)
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the bytes of a stream that have arrived.
@@ -430,7 +478,8 @@ async fn find(
             Err(error) => return Err(error.into()),
         };
         let fetch = host.fetch_block(missing.clone()).await?;
-        match wait(fetch, &missing, &Announcer::of(Vec::new()), signals, options, || Ok(())).await?
+        match wait(fetch, &missing, &Announcer::of(Vec::new()), signals, options, |_| Ok(()))
+            .await?
         {
             Ending::Complete(fetched) => {
                 before =

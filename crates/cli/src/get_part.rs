@@ -60,7 +60,7 @@ pub async fn fetch_part(
         }
         for (fetch, cid) in fetches {
             let announcer = Announcer::of(Vec::new());
-            match wait(fetch, &cid, &announcer, signals, &quiet, || Ok(())).await? {
+            match wait(fetch, &cid, &announcer, signals, &quiet, |_| Ok(())).await? {
                 Ending::Complete(Fetched { progress: one, .. }) => {
                     progress.fetched_bytes += one.fetched_bytes;
                     progress.fetched_blocks += one.fetched_blocks;

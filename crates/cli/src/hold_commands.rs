@@ -28,6 +28,7 @@ use watchfire_content::Cid;
 use watchfire_p2p::{Host, Multiaddr, Progress};
 use watchfire_store::{DiskStore, ImportOptions, WriteBlocks as _, import};
 
+use crate::fetching::release_if_full;
 use crate::link::Link;
 use crate::live_pages::refuse_to_hold;
 use crate::serving::{emit, exchange};
@@ -147,7 +148,9 @@ async fn run(host: &Arc<Host>, store: &Arc<DiskStore>, command: Command) -> anyh
             for peer in link.peers.clone() {
                 host.connect(peer).await?;
             }
-            fetch(host, &link.cid).await?;
+            fetch(host, &link.cid)
+                .await
+                .inspect_err(|error| release_if_full(store, &link.cid, error))?;
             refuse_to_hold(store, &link.cid)?;
             Ok(json!({ "event": "held", "cid": link.cid.to_string() }))
         }

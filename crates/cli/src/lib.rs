@@ -43,6 +43,7 @@ mod serve;
 mod serving;
 mod share;
 mod signals;
+mod standard_output;
 #[cfg(feature = "top")]
 mod top;
 #[cfg(not(feature = "top"))]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::timeout;
 use watchfire_content::Cid;
 use watchfire_content::encryption::Key;
 use watchfire_p2p::Host;
@@ -18,6 +17,7 @@ use watchfire_page_client::{
 use watchfire_traces::{Kind, Span, current};
 
 use crate::link::private_fragment;
+use crate::signals::awake;
 
 /// Time limit for a server to accept a join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -112,7 +112,10 @@ pub async fn joined(clients: &[PageClient], site: &ServerUrl) -> anyhow::Result<
         }
         Ok(())
     };
-    timeout(JOIN_TIMEOUT, all).await.with_context(|| format!("{site} does not respond"))?
+    tokio::select! {
+        joined = all => joined,
+        () = awake(JOIN_TIMEOUT) => anyhow::bail!("{site} does not respond"),
+    }
 }
 
 async fn report_failures(mut status: watch::Receiver<PageStatus>, site: String) {

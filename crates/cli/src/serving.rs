@@ -1,12 +1,14 @@
 //! Common code of `share` and `hold`: print links, and serve content until a signal arrives.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire_content::Cid;
-use watchfire_p2p::{AddressPart, Host, HostStats, Multiaddr, Stopped};
+use watchfire_p2p::{AddressPart, Host, HostStats, Multiaddr, RoutingError, Stopped};
+use watchfire_store::{UnsharedFile, names};
 
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
@@ -51,30 +53,54 @@ pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     for root in roots {
         let host = Arc::clone(host);
         tokio::spawn(async move {
-            if let Err(error) = host.provide(root.clone()).await {
-                eprintln!("watchfire: {root}: {error}");
+            match host.provide(root.clone()).await {
+                Ok(()) | Err(RoutingError::Stopped(_)) => {}
+                Err(error) => eprintln!("watchfire: {root}: {error}"),
             }
         });
     }
 }
 
-/// Serve until a signal arrives. `check` is called every second; an error from it ends serving.
+/// Report files that have changed.
+pub fn report_unshared(files: Vec<UnsharedFile>, is_json: bool) -> io::Result<()> {
+    for unshared in files {
+        let path = unshared.path.display().to_string();
+        let shown = names::shown(&path);
+        eprintln!("watchfire: {shown} is no longer shared: {}", unshared.change);
+        if is_json {
+            emit(&json!({ "event": "withdrawn", "path": path }))?;
+        }
+    }
+    Ok(())
+}
+
+/// The name of a file or directory; that of its place for a path such as `.`.
+pub fn name_of(path: &Path) -> Option<String> {
+    let named = match path.file_name() {
+        Some(_) => path.to_owned(),
+        None => path.canonicalize().ok()?,
+    };
+    named.file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Serve until a signal arrives, and return its exit code. `check` is called every second; an error from it
+/// ends serving. The step that it returns is shown instead of the sent bytes.
 pub async fn serve(
     host: &Host,
     signals: &mut Signals,
     is_json: bool,
-    mut check: impl FnMut() -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+    mut check: impl FnMut() -> anyhow::Result<Option<Step>>,
+) -> anyhow::Result<u8> {
     let mut line = ProgressLine::start(is_json);
     let mut every = tokio::time::interval(TICK);
     let mut reported = (0, 0);
     let mut sent_before = 0;
-    loop {
+    let code = loop {
         tokio::select! {
-            _ = signals.next() => break,
+            code = signals.next() => break code,
             _ = every.tick() => {}
         }
-        check()?;
+        let step = check()?;
         let HostStats { peers, sent_block_bytes, .. } = host.stats().await?;
         if is_json && reported != (peers, sent_block_bytes) {
             reported = (peers, sent_block_bytes);
@@ -82,13 +108,13 @@ pub async fn serve(
         }
         let per_second = (sent_block_bytes - sent_before) as f64 / TICK.as_secs_f64();
         sent_before = sent_block_bytes;
-        line.show(&Step {
+        line.show(&step.unwrap_or_else(|| Step {
             bytes: sent_block_bytes,
             bytes_per_second: Some(per_second),
             note: format!("sent, {}", peers_of(peers)),
             ..Step::default()
-        });
-    }
+        }));
+    };
     line.clear();
     let HostStats { sent_block_bytes, .. } = host.stats().await?;
     let exchange = exchange(host).await?;
@@ -102,7 +128,7 @@ pub async fn serve(
     } else {
         println!("{} sent. No longer shared.", binary_bytes(sent_block_bytes));
     }
-    Ok(())
+    Ok(code)
 }
 
 /// The totals of a host: its messages with their bytes, and the content that it exchanged with each peer

@@ -24,7 +24,7 @@ use crate::link::Link;
 use crate::live_pages::{Publish, publish};
 use crate::page_clients::{join_page, joined, page_link};
 use crate::progress::{ProgressLine, Step};
-use crate::serving::{LISTEN, emit, link_to, provide, serve};
+use crate::serving::{LISTEN, emit, link_to, name_of, provide, report_unshared, serve};
 use crate::signals::Signals;
 use crate::traces;
 
@@ -197,18 +197,12 @@ async fn serve_all(
     }
     let has_files = shared.count() > 0;
     serve(&host, &mut signals, arguments.json, || {
-        for withdrawn in shared.take_unshared() {
-            let path = withdrawn.path.display().to_string();
-            let shown = names::shown(&path);
-            eprintln!("watchfire: {shown} is no longer shared: {}", withdrawn.change);
-            if arguments.json {
-                emit(&json!({ "event": "withdrawn", "path": path }))?;
-            }
-        }
+        report_unshared(shared.take_unshared(), arguments.json)?;
         anyhow::ensure!(!has_files || shared.count() > 0, "cannot share: no file is left");
-        Ok(())
+        Ok(None)
     })
-    .await
+    .await?;
+    Ok(())
 }
 
 fn report(
@@ -218,7 +212,7 @@ fn report(
     arguments: &Arguments,
 ) -> anyhow::Result<()> {
     let SharedRoot { cid, key } = root;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name_of(path);
     let page =
         arguments.to.as_ref().map(|site| page_link(site, cid, name.as_deref(), key.as_ref()));
     let link = Link { key: key.clone(), ..link_to(host, cid, name) }.to_string();

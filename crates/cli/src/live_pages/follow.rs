@@ -75,7 +75,7 @@ pub async fn follow(page: &Follow<'_>) -> anyhow::Result<ExitCode> {
         is_json: false,
         is_quiet: true,
     };
-    match wait(fetch, &link.cid, &Announcer::default(), &mut signals, &options, || Ok(())).await? {
+    match wait(fetch, &link.cid, &Announcer::default(), &mut signals, &options, |_| Ok(())).await? {
         Ending::Complete(_) => {}
         Ending::Signalled(code) => return Ok(ExitCode::from(code)),
         Ending::TimedOut => {
@@ -159,9 +159,10 @@ fn show_text(page: &Follow<'_>, entry: &Entry, store: &dyn WriteBlocks) -> anyho
     out.flush().context("standard output")
 }
 
-/// A text without characters that control a terminal. Line breaks and tabs stay.
+/// A text without characters that control a terminal. Tabs stay, and line breaks of all systems are the same.
 fn visible(text: &str) -> String {
-    let lines = text.split('\n').map(|line| {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+    let lines = text.split(['\n', '\r']).map(|line| {
         line.split('\t').map(|part| names::shown(part).into_owned()).collect::<Vec<_>>().join("\t")
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -227,4 +228,14 @@ fn ended(page: &Follow<'_>, end: LiveEnd) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(ENDED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_of_all_systems_break_lines() {
+        assert_eq!(visible("\u{feff}a\r\nb\rc\n\td\r\n"), "a\nb\nc\n\td\n");
+    }
 }

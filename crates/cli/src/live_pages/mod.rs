@@ -7,4 +7,4 @@ mod refuse;
 
 pub use follow::{Follow, follow};
 pub use publish::{Publish, publish};
-pub use refuse::refuse_to_hold;
+pub use refuse::{is_live, refuse_to_hold};

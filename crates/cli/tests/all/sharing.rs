@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, Serving, WATCHFIRE, names, run_in, succeeded, text, write};
+use crate::support::{Scratch, Serving, WATCHFIRE, names, run_in, signal, succeeded, text, write};
 
 /// The CID of content that no peer shares here.
 const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
@@ -176,8 +176,7 @@ fn kill_get_of_large(scratch: &Folders, link: &str) {
 /// Bytes on disk of incomplete files.
 fn bytes_in_parts(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_part = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().ends_with(b".part");
-    let parts = entries.filter(is_part).filter_map(|entry| entry.metadata().ok());
+    let parts = entries.filter_map(|entry| fs::metadata(entry.path().join("part")).ok());
     parts.map(|metadata| metadata.blocks() * 512).sum()
 }
 
@@ -214,14 +213,125 @@ fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
     assert!(second.status.success(), "{}", text(&second.stderr));
     assert!(scratch.got("one") == bytes);
     let own = format!(".watchfire-{cid}");
-    let left = scratch.got_names().into_iter().filter(|name| *name != "one");
-    assert!(left.clone().all(|name| name == own || name == format!("{own}.part")), "{left:?}");
+    assert_eq!(scratch.got_names(), [&*own, "one"]);
 
     // The first can be continued when it has been interrupted.
     assert_eq!(first.interrupt(), Some(130));
     let third = scratch.get(&[link, "--output", "first"]);
     assert!(third.status.success(), "{}", text(&third.stderr));
     assert_eq!(scratch.got_names(), ["first", "one"]);
+}
+
+#[test]
+fn gets_of_one_link_in_one_folder_all_succeed() {
+    let scratch = Folders::new();
+    scratch.file("one", "one\n");
+    let mut share = scratch.share("one");
+    let link = share.link("shared");
+    for round in 0..3 {
+        let gets: Vec<_> = (0..6)
+            .map(|number| {
+                let mut command = Command::new(WATCHFIRE);
+                command.args(["get", &link, "-o", &format!("{round}-{number}")]);
+                command.current_dir(scratch.get_folder()).stderr(Stdio::piped());
+                command.stdout(Stdio::null()).spawn().expect("the program runs")
+            })
+            .collect();
+        for get in gets {
+            succeeded(get.wait_with_output().expect("it ends"));
+        }
+    }
+    assert_eq!(scratch.got_names().len(), 18, "{:?}", scratch.got_names());
+}
+
+#[test]
+fn a_get_writes_nothing_through_a_link_of_another_user() {
+    let scratch = Folders::new();
+    scratch.file("one", "one\n");
+    let mut share = scratch.share("one");
+    let event = share.event("shared");
+    let text_of = |name: &str| event[name].as_str().expect("a text").to_owned();
+    let (link, cid) = (text_of("link"), text_of("cid"));
+    let precious = scratch.0.join("precious/file");
+    write(&precious, "mine");
+    let lead = |path: PathBuf, to: &Path| {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
+        std::os::unix::fs::symlink(to, path).expect("a link can be made");
+    };
+    let user = fs::metadata(&precious).expect("it is there").uid();
+    let temporary = scratch.0.join("tmp");
+    for folder in [
+        scratch.get_folder().join(format!(".watchfire-{cid}")),
+        temporary.join(format!("watchfire-{user}")),
+    ] {
+        lead(folder.clone(), precious.parent().expect("a folder"));
+        lead(folder.with_extension("part"), &precious);
+    }
+    lead(temporary.join(format!("watchfire-{cid}/lock")), &precious);
+    scratch.gets(&[&link]);
+    assert_eq!(scratch.got("one"), b"one\n");
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["get", "-o", "-", &link]).env("TMPDIR", &temporary);
+    assert_eq!(text(&succeeded(command.output().expect("it runs")).stdout), "one\n");
+    assert_eq!(fs::read(&precious).expect("it is there"), b"mine");
+    assert_eq!(names(precious.parent().expect("a folder")), ["file"]);
+    // Content for the standard output leaves nothing that others can read.
+    let own = fs::metadata(temporary.join(format!("watchfire-{user}-2"))).expect("it was made");
+    assert_eq!(own.mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_path_that_cannot_be_written_is_refused_before_the_fetch() {
+    let scratch = Folders::new();
+    scratch.file("one", "one\n");
+    let mut share = scratch.share("one");
+    let link = share.link("shared");
+    write(&scratch.get_folder().join("file"), "old");
+    std::os::unix::fs::symlink("/dev/null", scratch.get_folder().join("device")).expect("a link");
+    let long = "x".repeat(300);
+    for (path, why) in [
+        ("new/..", "does not end with a name"),
+        ("file/", "Not a directory"),
+        ("file/below", "Not a directory"),
+        (&*long, "too long"),
+        ("device", "it is not a file"),
+        ("/dev/null", "it is not a file"),
+        ("new/", "ends with a slash"),
+    ] {
+        let output = scratch.get(&[&link, "--force", "-o", path]);
+        let errors = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && errors.contains(why), "{path}: {errors}");
+    }
+    assert!(!fs::metadata("/dev/null").expect("it is there").is_file());
+}
+
+#[test]
+fn a_get_fails_if_the_standard_output_is_closed() {
+    let scratch = Folders::new();
+    // The CID contains the text.
+    for command in ["get -o - bafkqabtimvwgy3yk", "cid ."] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{WATCHFIRE} {command} >&-")]).current_dir(scratch.get_folder());
+        let output = shell.output().expect("there is a shell");
+        let errors = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && errors.contains("it is closed"), "{errors}");
+    }
+}
+
+#[test]
+fn the_time_in_which_a_get_was_stopped_does_not_count() {
+    let scratch = Folders::new();
+    let nobody = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA";
+    let arguments = [HELLO, "--peer", nobody, "--timeout", "2s"];
+    let mut get = Serving::start(&scratch.get_folder(), "get", &arguments);
+    get.event("progress");
+    signal(&get.child, "-STOP");
+    // Longer than the timeout.
+    std::thread::sleep(Duration::from_millis(2500));
+    let continued = Instant::now();
+    signal(&get.child, "-CONT");
+    assert_eq!(get.child.wait().expect("it ends").code(), Some(3));
+    assert!(continued.elapsed() > Duration::from_millis(900), "{:?}", continued.elapsed());
 }
 
 #[test]
@@ -319,6 +429,44 @@ fn held_content_is_available_after_the_sharer_has_left() {
     let arguments = ["hold", &*link, "--store", "kept", "--release"];
     assert!(release(arguments).contains("no longer held"));
     assert!(release(arguments).contains("was not held"));
+}
+
+#[test]
+fn links_are_held_side_by_side_and_one_that_fails_ends_alone() {
+    let scratch = Folders::new();
+    scratch.file("small", generated(1_500_000));
+    scratch.file("big", generated(9_000_000));
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["small", "big"]);
+    let [small, big] = [share.link("shared"), share.link("shared")];
+    // No peer has the first, and the last is larger than the store.
+    let arguments = [HELLO, &*small, &*big, "--store", "kept", "--size", "5MiB"];
+    let mut hold = Serving::start(&scratch.0, "hold", &arguments);
+    let held = hold.link("held");
+    assert!(held.contains(small.split(['?', ':']).nth(1).expect("a CID")), "{held}");
+    let failed = hold.event("failed");
+    assert!(
+        failed["error"].as_str().is_some_and(|why| why.contains("raise the limit")),
+        "{failed}"
+    );
+    assert_eq!(share.interrupt(), Some(0));
+    let output = scratch.get(&[&held, "-o", "-", "-q"]);
+    assert!(output.stdout == generated(1_500_000), "{}", text(&output.stderr));
+    assert_eq!(hold.interrupt(), Some(130), "the first is still fetched");
+
+    // Content that is not complete takes no room of what is.
+    let kept = fs::read_to_string(scratch.0.join("kept/pins")).expect("it is there");
+    assert_eq!(kept.lines().count(), 2, "{kept}");
+    let nothing = ["hold", HELLO, "--store", "kept", "--timeout", "1s"];
+    assert_eq!(scratch.0.run(&nothing).status.code(), Some(3));
+}
+
+#[test]
+fn a_shared_folder_has_the_name_of_its_place() {
+    let scratch = Folders::new();
+    scratch.file("trip/day 1.md", "sunny\n");
+    let mut share = Serving::start(&scratch.share_folder().join("trip"), "share", &["."]);
+    scratch.gets(&["-q", &share.link("shared")]);
+    assert_eq!(scratch.got("trip/day 1.md"), b"sunny\n");
 }
 
 #[test]
