@@ -13,7 +13,7 @@ use crate::support::{Listening, Scratch, Serving, WATCHFIRE, run_in, text};
 struct Live {
     _server: Listening,
     publisher: Serving,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     link: String,
     scratch: Scratch,
 }
@@ -36,12 +36,13 @@ impl Live {
         let mut publisher =
             Serving::start_with_input(&scratch, "share", &[&live[..], arguments].concat());
         let link = publisher.event("live")["page"].as_str().expect("a link").to_owned();
-        let input = publisher.child.stdin.take().expect("a pipe");
+        let input = publisher.child.stdin.take();
         Live { _server: server, publisher, input, link, scratch }
     }
 
     fn write(&mut self, line: &str) {
-        self.input.write_all(format!("{line}\n").as_bytes()).expect("it reads");
+        let input = self.input.as_mut().expect("it is open");
+        input.write_all(format!("{line}\n").as_bytes()).expect("it reads");
     }
 
     fn follow(&self, arguments: &[&str]) -> Serving {
@@ -151,6 +152,26 @@ fn a_line_that_is_too_long_for_an_entry_becomes_several() {
     assert_eq!(entry(&mut reader)["text"].as_str().map(str::len), Some(65_536));
     assert_eq!(entry(&mut reader)["text"].as_str().map(str::len), Some(100_000 - 65_536));
     assert_eq!(entry(&mut reader), text_entry(3, "after it"));
+}
+
+#[test]
+fn a_page_that_is_full_says_so_and_stays_for_its_readers() {
+    let mut live = Live::start(&[]);
+    let lines: String = (1..=10_001).map(|number| format!("line {number}\r\n")).collect();
+    let (publisher, mut input) = (&mut live.publisher, live.input.take().expect("it is open"));
+    std::thread::scope(|threads| {
+        // The last line is refused, or waits when the input ends.
+        threads.spawn(move || input.write_all(lines.as_bytes()));
+        let closed = publisher.event("closed");
+        assert_eq!(closed["cause"], "the page is full: it has 10000 entries");
+    });
+    // Its first block is still served, which says what it is.
+    for output in ["beginning", "-"] {
+        let got = run_in(&live.scratch, &["get", &live.link, "--output", output]);
+        let error = text(&got.stderr);
+        assert!(error.contains("it is a live page; read it with --follow"), "{error}");
+    }
+    assert_eq!(live.publisher.interrupt(), Some(0));
 }
 
 #[test]
