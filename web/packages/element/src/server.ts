@@ -1,7 +1,6 @@
 import { connect, defaultLimits, fetchLimits, openPage, type Connection, type Limits, type PageSession } from '@watchfire/pages'
 import type { Cid } from '@watchfire/pages/content'
 import { loadDialling, loadLive } from '@watchfire/pages/swarm'
-import { SharedPage } from './shared-page.ts'
 
 /** Longest wait for the limits of a server. Then the defaults apply. */
 const LIMITS_MS = 10_000
@@ -13,7 +12,7 @@ export interface Server {
   readonly connection: Connection
   /** Those of the server, or the defaults if it does not tell them. Never rejects. */
   readonly limits: Promise<Limits>
-  /** Opens a page. Elements of this document that show the same page have it once. */
+  /** Opens a page. Elements of this document that show the same page share it. */
   open(cid: Cid, limits: Limits): PageSession
   /** Closes the connection, unless another element uses it. */
   release(): void
@@ -22,7 +21,6 @@ export interface Server {
 interface SharedServer {
   readonly connection: Connection
   readonly limits: Promise<Limits>
-  readonly pages: Map<string, SharedPage>
   users: number
 }
 
@@ -41,7 +39,6 @@ export function useServer(address: string): Server {
   const shared: SharedServer = servers.get(address) ?? {
     connection: connect(`${address.replace(/^http/, 'ws')}socket`),
     limits: fetchLimits(fetch, { url: `${address}limits`, signal: AbortSignal.timeout(LIMITS_MS) }).catch(() => defaultLimits),
-    pages: new Map(),
     users: 0,
   }
   servers.set(address, shared)
@@ -51,13 +48,7 @@ export function useServer(address: string): Server {
     address,
     connection: shared.connection,
     limits: shared.limits,
-    open(cid, limits) {
-      const { connection, pages } = shared
-      const deps = { connection, limits, live: loadLive, direct: loadDialling }
-      const page = pages.get(cid.key) ?? new SharedPage(openPage(cid.text, deps), () => pages.delete(cid.key))
-      pages.set(cid.key, page)
-      return page.view()
-    },
+    open: (cid, limits) => openPage(cid.text, { connection: shared.connection, limits, live: loadLive, direct: loadDialling }),
     release() {
       if (isReleased) return
       isReleased = true

@@ -31,7 +31,6 @@ export class ReadablePage implements PageSession {
   readonly root: string
   readonly #session: PageSession
   readonly #listeners = new Set<(state: PageState) => void>()
-  readonly #stop: () => void
   readonly #closing = new AbortController()
   #key: string | null
   #privacy: Privacy = NONE
@@ -49,7 +48,7 @@ export class ReadablePage implements PageSession {
     this.#session = held
     this.#key = key
     if (ours !== null) this.#privacy = ours === 'public' ? { kind: 'public' } : { kind: 'open', content: ours }
-    this.#stop = held.subscribe(() => {
+    held.subscribe(() => {
       this.#detect()
       this.#report()
     })
@@ -111,7 +110,6 @@ export class ReadablePage implements PageSession {
   }
 
   close(): void {
-    this.#stop()
     this.#closing.abort(new DOMException(swarm('closed'), 'AbortError'))
     this.#session.close()
     this.#wake()

@@ -288,6 +288,9 @@ export interface PageSession {
    * the entry is hashed; the blocks that it has so far count for the size of the page.
    */
   append(entry: LiveSource, options?: { signal?: AbortSignal }): Promise<void>
-  /** Leaves the topic and removes the received blocks. */
+  /**
+   * Ends this session: no listener is called any more, and other calls reject. When all sessions of the page on this connection are
+   * closed, the tab leaves the topic and removes the received blocks.
+   */
   close(): void
 }

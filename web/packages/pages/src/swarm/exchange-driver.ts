@@ -1,17 +1,8 @@
-import {
-  encodeMessage,
-  MILLI,
-  type Block,
-  type Exchange,
-  type Input,
-  type Message,
-  type Misbehaviour,
-  type Output,
-  type PeerId,
-} from '../bitswap/index.ts'
+import { encodeMessage, MILLI, type Block, type Exchange, type Input, type Message, type Output, type PeerId } from '../bitswap/index.ts'
 import type { BlockStore, Cid } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'
-import type { Member, PeerRoster } from './peer-roster.ts'
+import type { PagePeers } from './page-peers.ts'
+import type { Member } from './peer-roster.ts'
 import { SuperSeeding } from './super-seeding.ts'
 
 /**
@@ -30,7 +21,7 @@ const EXTRA_WAIT_MAX: Millis = 5000
 export interface ExchangeDriverDeps {
   readonly exchange: Exchange
   readonly clock: Clock
-  readonly roster: PeerRoster
+  readonly peers: PagePeers
   readonly store: BlockStore
   readonly isClosed: () => boolean
   /** Whether the page has failed or is closed. Outputs are then ignored. */
@@ -41,15 +32,8 @@ export interface ExchangeDriverDeps {
   readonly onBlock: (block: Block, from: PeerId) => void
   /** The span that a message belongs to in a distributed trace, unless the peer knows it. */
   readonly traceFor: (peer: PeerId, message: Message) => string | null
-  readonly onMisbehaviour: (peer: PeerId, reason: Misbehaviour) => void
   /** Asks the server for more peers. Resolves with those that have a full copy. */
   readonly findProviders: () => Promise<readonly PeerId[]>
-  /** A message is queued for this peer. */
-  readonly onSending: (member: Member, message: Message) => void
-  /** A message with these blocks was sent to this peer. */
-  readonly onSent: (member: Member, blocks: readonly Block[]) => void
-  /** The peer cannot be reached any more. */
-  readonly onUnreachable: (peer: PeerId) => void
   /** All inputs so far have been handled. */
   readonly onSettled: () => void
 }
@@ -177,7 +161,7 @@ export class ExchangeDriver {
         void this.#deps.findProviders().then((peers) => this.handle({ kind: 'providers', peers }))
         return
       case 'drop-peer':
-        this.#deps.onMisbehaviour(output.peer, output.reason)
+        this.#deps.peers.drop(output.peer, output.reason)
         return
     }
   }
@@ -207,20 +191,21 @@ export class ExchangeDriver {
   }
 
   #send({ peer, message, blocks }: Output & { kind: 'send' }): void {
-    const { roster } = this.#deps
+    const { peers } = this.#deps
+    const { roster } = peers
     const member = roster.get(peer)
     if (member === null) return
     const sent = member.peer.send(encodeMessage(message, blocks, this.#deps.traceFor(peer, message)), blocks.length > 0)
-    this.#deps.onSending(member, message)
+    peers.noteSending(member, message)
     sent.then(
       () => {
         if (!roster.isMember(member)) return
-        this.#deps.onSent(member, blocks)
+        peers.noteSent(member, blocks)
         for (const { cid } of blocks) this.#superSeeding.noteSent(peer, cid)
         this.handle({ kind: 'writable', peer, roomBytes: roomOf(member) })
       },
       () => {
-        if (roster.isMember(member)) this.#deps.onUnreachable(peer)
+        if (roster.isMember(member)) peers.remove(peer)
       },
     )
   }

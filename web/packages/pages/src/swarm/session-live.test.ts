@@ -375,6 +375,14 @@ describe('a live page', () => {
     expect(page.state.problems.map(({ sentence }) => sentence)).toEqual([expect.stringContaining('The content')])
   })
 
+  it('takes no entry after it was closed, and says so of one that is being added', async () => {
+    const { publisher } = await published()
+    const late = publisher.append(text('late')).catch((error: unknown) => error)
+    publisher.close()
+    expect(await late).toMatchObject({ name: 'AbortError' })
+    await expect(publisher.append(text('later'))).rejects.toThrow('closed')
+  })
+
   it('takes entries only from the tab that began it, and of a bounded length', async () => {
     const { root, publisher } = await published()
     const reader = open(root)

@@ -501,3 +501,59 @@ describe('a hostile peer', () => {
     expect(session.state).toMatchObject({ peers: [], problems: [], counts: { watching: 1 } })
   })
 })
+
+describe('a page that is opened twice on one connection', () => {
+  const openTwice = async (size: number) => {
+    const published = await publish([file(size)])
+    const holder = open(published.root, published)
+    const { session: first, line } = open(published.root)
+    const second = openPage(published.root, { connection: line, limits: defaultLimits, clock })
+    return { holder, first, second, line, published }
+  }
+
+  it('has one membership, and ends when it is closed twice', async () => {
+    const { first, second } = await openTwice(20_000)
+    await clock.until(() => isComplete(first) && isComplete(second))
+    expect(server.members).toHaveLength(2)
+    first.close()
+    first.close()
+    await expect(first.file('')).rejects.toThrow('closed')
+    expect(await isPattern(await second.file(''))).toBe(true)
+    expect(second.state.presence).toEqual({ kind: 'joined' })
+    second.close()
+    await clock.until(() => server.members.length === 1)
+  })
+
+  it('tells each listener, and after a close only those of the others', async () => {
+    const { first, second } = await openTwice(20_000)
+    const told: string[] = []
+    const listener = (name: string) => (state: PageState) => void (state.phase === 'complete' && told.push(name))
+    first.subscribe(listener('first'))
+    second.subscribe(listener('second'))
+    const waiting = first.file('').catch((error: unknown) => error)
+    first.close()
+    await clock.until(() => isComplete(second))
+    expect(new Set(told)).toEqual(new Set(['second']))
+    expect(await waiting).toMatchObject({ name: 'AbortError' })
+  })
+
+  it('is complete for both when one of them brings its blocks, while nobody else has them', async () => {
+    const published = await publish([file(20_000)])
+    const { session: reader, line } = open(published.root)
+    const promised = reader.file('')
+    await clock.until(() => reader.state.phase === 'unavailable')
+    const owner = openPage(published.root, { connection: line, limits: defaultLimits, clock, publication: published })
+    expect([reader.state.phase, owner.state.phase]).toEqual(['complete', 'complete'])
+    expect(await isPattern(await promised)).toBe(true)
+    await clock.until(() => server.members.length === 1 && owner.state.counts.holders === 1)
+  })
+
+  it('is not refused for the smaller limit of the other one', async () => {
+    const published = await publish([file(2_500_000)])
+    open(published.root, published)
+    const deps = { connection: server.connect(), limits: { ...defaultLimits, pageBytesMax: 1_000_000 }, clock }
+    const small = openPage(published.root, deps)
+    const large = openPage(published.root, { ...deps, limits: defaultLimits })
+    await clock.until(() => isComplete(large) && isComplete(small))
+  })
+})

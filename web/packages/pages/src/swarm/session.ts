@@ -17,10 +17,9 @@ import { TopicMembership } from './topic-membership.ts'
 
 /**
  * An open page. Connects its parts: the exchange and its driver, the content, the peers, the server's topic, and the
- * listeners of the page's state.
+ * listener of the page's state.
  */
-export class Session implements PageSession {
-  readonly root: string
+export class Session implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #clock: Clock
   readonly #exchange: Exchange
   readonly #content: PageContent
@@ -38,7 +37,7 @@ export class Session implements PageSession {
   #failure: Error | null = null
   #isClosed = false
 
-  constructor(root: Cid, deps: PageDeps) {
+  constructor(root: Cid, deps: PageDeps, onState: (state: PageState) => void) {
     const { clock = browserClock, random = Math.random, limits } = deps
     const { pageBytesMax, blocksInFlightMax } = limits
     const isOver = () => this.#isOver
@@ -46,7 +45,6 @@ export class Session implements PageSession {
     const notify = () => this.#notify()
     /** Heads of a page that may turn out to be live. */
     const earlyHeads: [PeerId, HeadMessage][] = []
-    this.root = root.text
     this.#isOurs = deps.publication !== undefined
     this.#trace = this.#isOurs ? null : (deps.trace?.(limits.traceSample, clock, random) ?? null)
     this.#clock = clock
@@ -109,7 +107,7 @@ export class Session implements PageSession {
       clock,
       isOver,
       exchange: this.#exchange,
-      roster: this.#peers.roster,
+      peers: this.#peers,
       store,
       isClosed: () => this.#isClosed,
       isSource: () => this.#isSource,
@@ -118,14 +116,10 @@ export class Session implements PageSession {
         return this.#content.storeBlock(block)
       },
       traceFor: (peer, message) => this.#trace?.placeFor(peer, message) ?? null,
-      onMisbehaviour: (peer, reason) => this.#peers.drop(peer, reason),
       findProviders: () => this.#topic.requestMorePeers(),
-      onSending: (member, message) => this.#peers.noteSending(member, message),
-      onSent: (member, blocks) => this.#peers.noteSent(member, blocks),
-      onUnreachable: (peer) => this.#peers.remove(peer),
       onSettled: notify,
     })
-    this.#notifier = new StateNotifier(clock, () => this.state, { phase: 'searching', presence: { kind: 'joining' } })
+    this.#notifier = new StateNotifier(clock, () => this.state, onState)
     // First, so that the join says how much of the page is here.
     this.#content.findLocalBlocks()
     this.#topic = new TopicMembership(root, {
@@ -142,11 +136,7 @@ export class Session implements PageSession {
         // Its blocks may have been here before.
         this.#reportTrace()
       },
-      onLost: () => this.#peers.removeAll(),
-      onPeer: (peer) => this.#peers.add(peer),
-      onPeerLeft: (peer) => this.#peers.remove(peer),
-      onRelay: (frame) => this.#peers.handleRelay(frame),
-      onSignal: (frame) => this.#peers.handleSignal(frame),
+      peers: this.#peers,
       onChange: () => {
         this.#peers.noteCounts(this.#topic.counts)
         this.#notify()
@@ -154,8 +144,6 @@ export class Session implements PageSession {
     })
     this.#content.start()
     this.#driver.start()
-    deps.signal?.addEventListener('abort', () => this.close(), { once: true })
-    if (deps.signal?.aborted) this.close()
   }
 
   get state(): PageState {
@@ -178,10 +166,6 @@ export class Session implements PageSession {
       sinceAvailable: phase === 'unavailable' && lastAvailableAt !== null ? this.#clock.now() - lastAvailableAt : null,
       problems: this.#notifier.problems,
     }
-  }
-
-  subscribe(listener: (state: PageState) => void): () => void {
-    return this.#notifier.subscribe(listener)
   }
 
   blockMap(): BlockMap | null {
@@ -213,7 +197,6 @@ export class Session implements PageSession {
   }
 
   close(): void {
-    if (this.#isClosed) return
     this.#isClosed = true
     this.#heads?.stop()
     this.#driver.stop()

@@ -9,32 +9,26 @@ const NOTIFY_INTERVAL_MIN: Millis = 250
 const NOTIFY_INTERVAL_MAX: Millis = 1000
 const PROBLEMS_MAX = 8
 
-/** Notifies the listeners of a page's state: at once when its phase or presence changed, otherwise soon. */
+/** Notifies the listener of a page's state: at once when its phase or presence changed, otherwise soon. */
 export class StateNotifier {
   /** The latest problems, the newest last. */
   problems: readonly PageProblem[] = []
   readonly #clock: Clock
   readonly #state: () => PageState
-  readonly #listeners = new Set<(state: PageState) => void>()
+  readonly #listener: (state: PageState) => void
   readonly #openedAt: Millis
-  #notified: { phase: Phase; presence: Presence }
+  #notified: { phase: Phase; presence: Presence } = { phase: 'searching', presence: { kind: 'joining' } }
   #notifiedAt: Millis = -Infinity
   #stopTimer: (() => void) | null = null
   /** When the timer fires. */
   #timerAt: Millis = Infinity
   #isClosed = false
 
-  constructor(clock: Clock, state: () => PageState, first: { phase: Phase; presence: Presence }) {
+  constructor(clock: Clock, state: () => PageState, listener: (state: PageState) => void) {
     this.#clock = clock
     this.#state = state
-    this.#notified = first
+    this.#listener = listener
     this.#openedAt = clock.now()
-  }
-
-  subscribe(listener: (state: PageState) => void): () => void {
-    this.#listeners.add(listener)
-    listener(this.#state())
-    return () => this.#listeners.delete(listener)
   }
 
   addProblem(problem: PageProblem): void {
@@ -42,8 +36,8 @@ export class StateNotifier {
   }
 
   /**
-   * Something changed. `now` is called before the listeners are notified. `isWatched`: the change is an entry of a live page. People
-   * wait for it, so the listeners are notified immediately, but not more often than every `NOTIFY_INTERVAL_MIN`.
+   * Something changed. `now` is called before the listener is notified. `isWatched`: the change is an entry of a live page. People
+   * wait for it, so the listener is notified immediately, but not more often than every `NOTIFY_INTERVAL_MIN`.
    */
   notify(phase: Phase, presence: Presence, now: () => void, isWatched = false): void {
     if (this.#isClosed) return
@@ -63,7 +57,6 @@ export class StateNotifier {
   close(): void {
     this.#isClosed = true
     this.#stopTimer?.()
-    this.#listeners.clear()
   }
 
   #notifyNow(now: () => void): void {
@@ -74,6 +67,6 @@ export class StateNotifier {
     now()
     const state = this.#state()
     this.#notified = { phase: state.phase, presence: state.presence }
-    for (const listener of this.#listeners) listener(state)
+    this.#listener(state)
   }
 }

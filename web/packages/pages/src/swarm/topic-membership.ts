@@ -4,6 +4,7 @@ import type { Bytes, Cid } from '../content/index.ts'
 import type { Counts, Have, Presence } from './api.ts'
 import type { Clock, Millis } from './clock.ts'
 import type { FirstRequest } from './first-request.ts'
+import type { PagePeers } from './page-peers.ts'
 import {
   readCounts,
   readPeerInfo,
@@ -38,12 +39,7 @@ export interface TopicMembershipDeps {
   readonly isOver: () => boolean
   /** The topic was joined. `self` is the new id of this tab. */
   readonly onJoined: (self: PeerId | null, peers: readonly PeerInfo[]) => void
-  /** The topic was lost. No peer can be reached. */
-  readonly onLost: () => void
-  readonly onPeer: (introduction: PeerInfo) => void
-  readonly onPeerLeft: (peer: PeerId) => void
-  readonly onRelay: (frame: ArrayBuffer) => void
-  readonly onSignal: (frame: ArrayBuffer) => void
+  readonly peers: PagePeers
   /** One of the public fields changed. */
   readonly onChange: () => void
 }
@@ -104,7 +100,7 @@ export class TopicMembership {
     const reply = await this.#topic.push('more_peers', {})
     if (reply.status !== 'ok' || this.#deps.isOver()) return []
     const introductions = readPeerList(reply.response)
-    for (const introduction of introductions) this.#deps.onPeer(introduction)
+    for (const introduction of introductions) this.#deps.peers.add(introduction)
     return introductions.filter(({ have }) => have === 'all').map(({ peer }) => peer)
   }
 
@@ -132,7 +128,7 @@ export class TopicMembership {
 
   #handleLost(): void {
     this.presence = { kind: 'offline' }
-    this.#deps.onLost()
+    this.#deps.peers.removeAll()
     this.#deps.onChange()
   }
 
@@ -140,19 +136,19 @@ export class TopicMembership {
     if (this.#deps.isOver()) return
     switch (event) {
       case 'relay':
-        if (payload instanceof ArrayBuffer) this.#deps.onRelay(payload)
+        if (payload instanceof ArrayBuffer) this.#deps.peers.handleRelay(payload)
         break
       case 'signal':
-        if (payload instanceof ArrayBuffer) this.#deps.onSignal(payload)
+        if (payload instanceof ArrayBuffer) this.#deps.peers.handleSignal(payload)
         break
       case 'peer_joined': {
         const introduction = readPeerInfo(payload)
-        if (introduction !== null) this.#deps.onPeer(introduction)
+        if (introduction !== null) this.#deps.peers.add(introduction)
         break
       }
       case 'peer_left': {
         const left = readPeerInfo(payload)
-        if (left !== null) this.#deps.onPeerLeft(left.peer)
+        if (left !== null) this.#deps.peers.remove(left.peer)
         break
       }
       case 'counts':
@@ -172,7 +168,7 @@ export class TopicMembership {
       case DENIED:
         this.presence = { kind: 'refused', reason: DENIED }
         this.#topic.leave()
-        this.#deps.onLost()
+        this.#deps.peers.removeAll()
         break
     }
     this.#deps.onChange()
