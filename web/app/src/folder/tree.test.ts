@@ -35,6 +35,8 @@ describe('a folder', () => {
   it('is filtered by any part of a path', () => {
     expect(inOneTask(matchingRows(trip, 'DAYS/', 'name')).map(textOf)).toEqual(['days/one.md', 'days/two/cat.png'])
     expect(inOneTask(matchingRows(trip, 'nothing', 'name'))).toEqual([])
+    const accents = [file('Caf\u00e9.txt'), file('cafe\u0301.png')]
+    for (const words of ['f\u00e9', 'FE\u0301']) expect(inOneTask(matchingRows(accents, words, 'name'))).toHaveLength(2)
   })
 
   it.each([

@@ -1,5 +1,6 @@
 import { forEachItem, ItemCount, sorted, type PausingWork } from '@watchfire/pages/content'
 import { language } from '../messages/language.ts'
+import { caseless } from '../names/index.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
 export type Order = 'name' | 'size' | 'date' | 'kind'
@@ -92,9 +93,9 @@ export function* rowsOf(root: Folder, order: Order, isOpen: (path: string) => bo
 
 /** The files whose paths contain these words, in this order, without their folders. */
 export function* matchingRows(files: readonly DirectoryFile[], words: string, order: Order, count = new ItemCount()): PausingWork<Row[]> {
-  const wanted = words.toLowerCase()
+  const wanted = caseless(words)
   const found: DirectoryFile[] = []
-  yield* forEachItem(files, (file) => file.path.toLowerCase().includes(wanted) && found.push(file), count)
+  yield* forEachItem(files, (file) => caseless(file.path).includes(wanted) && found.push(file), count)
   const rows: Row[] = []
   const inOrder = yield* sorted(found, orderings(order).files, count)
   yield* forEachItem(inOrder, (file) => rows.push({ kind: 'file', file, depth: 0, name: file.path }), count)

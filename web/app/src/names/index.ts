@@ -5,4 +5,4 @@
  * This is a part of the first load. `cut.ts`, `linked.ts` and `saved.ts` are not, so they are imported by their own names.
  */
 export { plainName, shownName } from '@watchfire/pages/messages'
-export { sameness } from './sameness.ts'
+export { caseless, sameness } from './sameness.ts'

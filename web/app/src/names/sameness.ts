@@ -2,3 +2,8 @@
 export function sameness(name: string): string {
   return name.normalize('NFC')
 }
+
+/** The same for names that differ in case only, as case-insensitive file systems and people who search compare them. */
+export function caseless(name: string): string {
+  return sameness(name).toLowerCase()
+}

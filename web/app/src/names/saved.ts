@@ -1,6 +1,6 @@
 import { bytesOf, cutName, cutText } from './cut.ts'
 import { plainName } from '@watchfire/pages/messages'
-import { sameness } from './sameness.ts'
+import { caseless, sameness } from './sameness.ts'
 
 /** Longest name on nearly every file system, in bytes. */
 const NAME_BYTES_MAX = 255
@@ -68,9 +68,4 @@ class Folder {
       this.#numbered.set(key, n + 1)
     }
   }
-}
-
-/** The form in which case-insensitive file systems compare names. */
-function caseless(name: string): string {
-  return sameness(name).toLowerCase()
 }
