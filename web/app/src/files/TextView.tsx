@@ -1,6 +1,6 @@
 import { useAsync } from '../ui/use-async.ts'
 import type { Declaring } from '@watchfire/pages/files'
-import { blocksOf, textOf } from './text.ts'
+import { BLOCK_LENGTH_MAX, blocksOf, partsOf, textOf } from './text.ts'
 
 interface TextViewProps {
   blob: Blob
@@ -20,13 +20,16 @@ export function TextView({ blob, declaring = null }: TextViewProps) {
   )
 }
 
-/** Plain text, in a monospace font with `columns`. Text that is added at its end leaves the blocks before it as they are. */
+/**
+ * Plain text, in a monospace font with `columns`. Text that is added at its end leaves the blocks before it as they are. A selection is
+ * the text itself: only between blocks does a browser copy the end of a line.
+ */
 export function TextBlocks({ text, columns = false }: { text: string; columns?: boolean }) {
   return (
     <pre class={columns ? 'words columns' : 'words'}>
       {blocksOf(text).map((block, i) => (
         <div key={i} dir="auto">
-          {block || '\n'}
+          {block.length > BLOCK_LENGTH_MAX ? partsOf(block).map((part, at) => <span key={at}>{part}</span>) : block || '\n'}
         </div>
       ))}
     </pre>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BLOCK_LENGTH_MAX, blocksOf, mixesDirectionsTooOften, TEXT_SHOWN_BYTES_MAX, textOf } from './text.ts'
+import { BLOCK_LENGTH_MAX, blocksOf, mixesDirectionsTooOften, partsOf, TEXT_SHOWN_BYTES_MAX, textOf } from './text.ts'
 
 describe('a text', () => {
   it('is shown whole when it is short', async () => {
@@ -24,11 +24,16 @@ describe('the blocks of a text', () => {
     expect(Math.max(...blocks.map(({ length }) => length))).toBeLessThanOrEqual(BLOCK_LENGTH_MAX)
   })
 
-  it('are split within a line that is too long, but not within a character', () => {
+  it('are whole lines, also long ones, whose parts do not split a character', () => {
     const line = `x${'🔥'.repeat(BLOCK_LENGTH_MAX)}`
-    const blocks = blocksOf(line)
-    expect(blocks.join('')).toBe(line)
-    expect(blocks.every((block) => block.isWellFormed())).toBe(true)
+    for (const text of [line, `a\n${line}\n\nb`, `\n${line}`, `${line}\n`]) expect(blocksOf(text).join('\n')).toBe(text)
+    expect(blocksOf(`a\n${line}\nb`)).toEqual(['a', line, 'b'])
+    expect(partsOf(line).join('')).toBe(line)
+    expect(partsOf(line).every((part) => part.isWellFormed() && part.length <= BLOCK_LENGTH_MAX)).toBe(true)
+  })
+
+  it('end where the lines of Windows and of an old Mac end', () => {
+    expect(blocksOf('a\r\nb\rc\n\r')).toEqual(['a\nb\nc\n\n'])
   })
 
   it('are a single one for a short text', () => {

@@ -28,24 +28,35 @@ export function cutSentence(bytes: number): string {
   return files('cut', { shown: sizeText(TEXT_SHOWN_BYTES_MAX), size: sizeText(bytes) })
 }
 
-/** Splits the text into blocks that are laid out as they come into view, between lines where possible. */
-export function blocksOf(text: string): string[] {
+/**
+ * Splits the text between its lines into blocks that are laid out as they come into view. A line that is too long is a block of its own,
+ * see `partsOf`. Lines end as files of Unix, Windows or an old Mac end them.
+ */
+export function blocksOf(file: string): string[] {
+  const text = file.replace(/\r\n?/g, '\n')
   const blocks: string[] = []
   let start = 0
   while (text.length - start > BLOCK_LENGTH_MAX) {
-    const newline = text.lastIndexOf('\n', start + BLOCK_LENGTH_MAX)
-    if (newline > start) {
-      blocks.push(text.slice(start, newline))
-      start = newline + 1
-    } else {
-      const end = start + BLOCK_LENGTH_MAX
-      const splitsPair = /[\ud800-\udbff]/.test(text.charAt(end - 1))
-      blocks.push(text.slice(start, splitsPair ? end - 1 : end))
-      start = splitsPair ? end - 1 : end
-    }
+    const last = text.lastIndexOf('\n', start + BLOCK_LENGTH_MAX)
+    const end = last >= start ? last : text.indexOf('\n', start + BLOCK_LENGTH_MAX)
+    if (end < 0) break
+    blocks.push(text.slice(start, end))
+    start = end + 1
   }
   blocks.push(text.slice(start))
   return blocks
+}
+
+/** The parts of a line that is too long for one block, which end between characters. */
+export function partsOf(line: string): string[] {
+  const parts: string[] = []
+  for (let start = 0; start < line.length; ) {
+    const end = start + BLOCK_LENGTH_MAX
+    const splitsPair = end < line.length && /[\ud800-\udbff]/.test(line.charAt(end - 1))
+    parts.push(line.slice(start, splitsPair ? end - 1 : end))
+    start = splitsPair ? end - 1 : end
+  }
+  return parts
 }
 
 /** Whether the text has so many direction changes that laying it out in one piece would take minutes. */
