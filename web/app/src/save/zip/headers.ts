@@ -1,8 +1,9 @@
 import type { Bytes } from '@watchfire/pages/content'
 
-// The records of a zip file whose members are stored uncompressed and streamed (PKWARE APPNOTE 6.3). The CRC of a
-// member is known only at its end, so it is in a data descriptor there. Numbers that do not fit into their 32-bit or
-// 16-bit field are in a zip64 record.
+// The records of a zip file whose members are streamed (PKWARE APPNOTE 6.3). The CRC of a member is known only at its end, so it is in a
+// data descriptor there. A program that reads from the start, such as Java's ZipInputStream, must find that end by the data alone. So
+// the data is in blocks of DEFLATE that are stored uncompressed (RFC 1951, 3.2.4), the last of which says so. Numbers that do not fit
+// into their 32-bit or 16-bit field are in a zip64 record.
 
 /** A member, with what its header contains. */
 export interface Member {
@@ -24,6 +25,10 @@ const TOO_LARGE = 0xffff_ffff
 const TOO_MANY = 0xffff
 /** Names are UTF-8 (bit 11); sizes and CRC are in the data descriptor (bit 3). */
 const FLAGS = 0x0808
+const DEFLATE = 8
+/** The longest stored block, and the bytes before each. */
+const BLOCK_BYTES_MAX = 0xffff
+const BLOCK_HEAD_BYTES = 5
 const VERSION = 20
 const VERSION_ZIP64 = 45
 /** Created on Unix: a regular file, rw-r--r--. */
@@ -31,14 +36,14 @@ const MADE_BY = 3 << 8
 const MODE = (0o100644 << 16) >>> 0
 
 export function memberHeader({ name, size, at }: Member): Bytes {
-  const zip64 = isLarge(size)
+  const zip64 = isLarge(packedSize(size))
   const extra = zip64 ? new Record(20).u16(1).u16(16).u64(0).u64(0).bytes : NOTHING
   const record = new Record(30 + name.length + extra.length)
   record
     .u32(0x04034b50)
     .u16(zip64 ? VERSION_ZIP64 : VERSION)
     .u16(FLAGS)
-    .u16(0)
+    .u16(DEFLATE)
     .time(at)
     .u32(0)
   const stated = zip64 ? TOO_LARGE : 0
@@ -47,31 +52,32 @@ export function memberHeader({ name, size, at }: Member): Bytes {
 
 /** The data descriptor after a member. */
 export function descriptor({ size, crc }: { size: number; crc: number }): Bytes {
-  return isLarge(size)
-    ? new Record(24).u32(0x08074b50).u32(crc).u64(size).u64(size).bytes
-    : new Record(16).u32(0x08074b50).u32(crc).u32(size).u32(size).bytes
+  const packed = packedSize(size)
+  return isLarge(packed)
+    ? new Record(24).u32(0x08074b50).u32(crc).u64(packed).u64(size).bytes
+    : new Record(16).u32(0x08074b50).u32(crc).u32(packed).u32(size).bytes
 }
 
 /** A member's entry in the central directory. */
 export function directoryEntry({ name, size, at, crc, offset }: Written): Bytes {
-  const large = [...(isLarge(size) ? [size, size] : []), ...(isLarge(offset) ? [offset] : [])]
+  const packed = packedSize(size)
+  const large = [...(isLarge(packed) ? [size, packed] : []), ...(isLarge(offset) ? [offset] : [])]
   const extra =
     large.length === 0
       ? NOTHING
       : large.reduce((record, n) => record.u64(n), new Record(4 + 8 * large.length).u16(1).u16(8 * large.length)).bytes
   const version = large.length > 0 ? VERSION_ZIP64 : VERSION
-  const stated = isLarge(size) ? TOO_LARGE : size
   const record = new Record(46 + name.length + extra.length)
   record
     .u32(0x02014b50)
     .u16(MADE_BY | version)
     .u16(version)
     .u16(FLAGS)
-    .u16(0)
+    .u16(DEFLATE)
     .time(at)
     .u32(crc)
-    .u32(stated)
-    .u32(stated)
+    .u32(isLarge(packed) ? TOO_LARGE : packed)
+    .u32(isLarge(packed) ? TOO_LARGE : size)
   record
     .u16(name.length)
     .u16(extra.length)
@@ -107,14 +113,40 @@ export function directoryEnd(members: number, bytes: number, offset: number): By
   return record.u32(Math.min(bytes, TOO_LARGE)).u32(Math.min(offset, TOO_LARGE)).u16(0).bytes
 }
 
+/** The length of a member's blocks. An empty member has one block. */
+export function packedSize(size: number): number {
+  return size + BLOCK_HEAD_BYTES * Math.max(1, Math.ceil(size / BLOCK_BYTES_MAX))
+}
+
+/** The head of a block. */
+export function blockHead(length: number, isLast: boolean): Bytes {
+  return new Record(BLOCK_HEAD_BYTES)
+    .u8(isLast ? 1 : 0)
+    .u16(length)
+    .u16(~length & 0xffff).bytes
+}
+
+/** The bytes of a member of this size from `at` on, and the head of each block that begins in them. */
+export function* inBlocks(bytes: Bytes, at: number, size: number): Generator<Bytes, void> {
+  for (let from = 0; from < bytes.length; ) {
+    const inBlock = (at + from) % BLOCK_BYTES_MAX
+    const left = size - at - from
+    if (inBlock === 0) yield blockHead(Math.min(BLOCK_BYTES_MAX, left), left <= BLOCK_BYTES_MAX)
+    const piece = bytes.subarray(from, from + BLOCK_BYTES_MAX - inBlock)
+    yield piece
+    from += piece.length
+  }
+}
+
 /** The length of the whole file. */
 export function zipSize(members: readonly { name: Uint8Array; size: number }[]): number {
   let offset = 0
   let directory = 0
   for (const { name, size } of members) {
-    const large = (isLarge(size) ? 2 : 0) + (isLarge(offset) ? 1 : 0)
+    const packed = packedSize(size)
+    const large = (isLarge(packed) ? 2 : 0) + (isLarge(offset) ? 1 : 0)
     directory += 46 + name.length + (large > 0 ? 4 + 8 * large : 0)
-    offset += 30 + name.length + (isLarge(size) ? 20 + 24 : 16) + size
+    offset += 30 + name.length + (isLarge(packed) ? 20 + 24 : 16) + packed
   }
   const zip64 = members.length >= TOO_MANY || isLarge(directory) || isLarge(offset)
   return offset + directory + (zip64 ? 56 + 20 + 22 : 22)
@@ -135,6 +167,11 @@ class Record {
   constructor(length: number) {
     this.bytes = new Uint8Array(length)
     this.#view = new DataView(this.bytes.buffer)
+  }
+
+  u8(n: number): this {
+    this.#view.setUint8(this.#at++, n)
+    return this
   }
 
   u16(n: number): this {

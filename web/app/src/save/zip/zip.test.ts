@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { isSameBytes, type Bytes } from '@watchfire/pages/content'
 import { pattern } from '../../../../packages/pages/test/pattern.ts'
 import { crc32 } from './crc32.ts'
-import { descriptor, directoryEnd, directoryEntry, memberHeader, zipSize } from './headers.ts'
+import { blockHead, descriptor, directoryEnd, directoryEntry, memberHeader, packedSize, zipSize } from './headers.ts'
 import { zip, type ZipMember } from './zip.ts'
 
 const AT = new Date(2026, 10, 21, 18, 30, 8)
@@ -44,6 +44,26 @@ function readByPython(bytes: Uint8Array): { name: string; size: number; time: nu
   }
 }
 
+const hasJava = spawnSync('java', ['--version']).status === 0
+
+/** The names, sizes and checksums that Java finds while it reads from the start. */
+function readByJava(bytes: Uint8Array): string {
+  const folder = mkdtempSync(join(tmpdir(), 'watchfire-zip-'))
+  try {
+    const program = `import java.util.zip.*;
+    class Read { public static void main(String[] a) throws Exception {
+      var zip = new ZipInputStream(System.in);
+      for (ZipEntry entry; (entry = zip.getNextEntry()) != null; ) {
+        var crc = new CRC32(); var all = zip.readAllBytes(); crc.update(all);
+        System.out.println(entry.getName() + " " + all.length + " " + crc.getValue());
+      } } }`
+    writeFileSync(join(folder, 'Read.java'), program)
+    return execFileSync('java', ['-Xshare:auto', join(folder, 'Read.java')], { encoding: 'utf8', input: bytes }).trim()
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
 describe('a zip file', () => {
   it('can be read by other tools, with names in every script', async () => {
     const names = ['notes.md', 'Grüße 世界/🔥.txt', 'empty']
@@ -56,6 +76,12 @@ describe('a zip file', () => {
     expect(found.map(({ name }) => name)).toEqual(names)
     expect(found.map(({ size }) => size)).toEqual([100, 300_000, 0])
     expect(found[0]).toMatchObject({ time: [2026, 11, 21, 18, 30, 8], mode: 0o100644, offset: 0 })
+  })
+
+  it.runIf(hasJava)('can be read from its start, as Java does', async () => {
+    const contents = [0, 1, 65_534, 65_535, 65_536, 200_000].map((size) => pattern(size))
+    const bytes = await made(contents.map((content, i) => member(`${i}`, content)))
+    expect(readByJava(bytes)).toBe(contents.map((content, i) => `${i} ${content.length} ${zlibCrc32(content)}`).join('\n'))
   })
 
   it('without files is valid', async () => {
@@ -97,8 +123,10 @@ describe('a zip file', () => {
       { name: utf8.encode('bb'), size: 10 },
     ]
     const first =
-      memberHeader({ name: utf8.encode('a'), size: 5 * GIB, at: AT }).length + 5 * GIB + descriptor({ size: 5 * GIB, crc: 0 }).length
-    const second = memberHeader({ name: utf8.encode('bb'), size: 10, at: AT }).length + 10 + descriptor({ size: 10, crc: 0 }).length
+      memberHeader({ name: utf8.encode('a'), size: 5 * GIB, at: AT }).length +
+      packedSize(5 * GIB) +
+      descriptor({ size: 5 * GIB, crc: 0 }).length
+    const second = memberHeader({ name: utf8.encode('bb'), size: 10, at: AT }).length + 15 + descriptor({ size: 10, crc: 0 }).length
     const entries = [
       directoryEntry({ name: utf8.encode('a'), size: 5 * GIB, at: AT, crc: 0, offset: 0 }).length,
       directoryEntry({ name: utf8.encode('bb'), size: 10, at: AT, crc: 0, offset: first }).length,
@@ -117,8 +145,8 @@ describe('a zip file', () => {
         { name: utf8.encode('small'), size: 3 },
       ]
       const words = utf8.encode('abc')
-      const offset = memberHeader({ ...large, at: AT }).length + large.size + descriptor({ size: large.size, crc: 7 }).length
-      const behind = [memberHeader({ ...small, at: AT }), words, descriptor({ size: 3, crc: crc32(words) })]
+      const offset = memberHeader({ ...large, at: AT }).length + packedSize(large.size) + descriptor({ size: large.size, crc: 7 }).length
+      const behind = [memberHeader({ ...small, at: AT }), blockHead(3, true), words, descriptor({ size: 3, crc: crc32(words) })]
       const entries = [
         directoryEntry({ ...large, at: AT, crc: 7, offset: 0 }),
         directoryEntry({ ...small, at: AT, crc: crc32(words), offset }),

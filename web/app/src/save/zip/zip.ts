@@ -1,7 +1,17 @@
 import { concat, type Bytes } from '@watchfire/pages/content'
 import { files } from '../../messages/files.ts'
 import { crc32 } from './crc32.ts'
-import { descriptor, directoryEnd, directoryEntry, memberHeader, zipSize, type Written } from './headers.ts'
+import {
+  blockHead,
+  descriptor,
+  directoryEnd,
+  directoryEntry,
+  inBlocks,
+  memberHeader,
+  packedSize,
+  zipSize,
+  type Written,
+} from './headers.ts'
 
 /** A file to be added to a zip file. */
 export interface ZipMember {
@@ -14,7 +24,7 @@ export interface ZipMember {
 }
 
 /** Smallest chunk of the output, so that many small files do not become many small chunks. */
-const GATHERED_BYTES = 64 << 10
+const GATHERED_BYTES = 256 << 10
 
 /** A member of at most this size is read together with others: opening each takes longer than reading it. */
 const SMALL_BYTES_MAX = 128 << 10
@@ -75,14 +85,16 @@ async function* piecesOf(members: readonly Named[], at: Date, signal: AbortSigna
       const whole = together?.[i]
       for await (const piece of whole === undefined ? contentOf(member, signal) : [whole]) {
         crc = crc32(piece, crc)
+        if (bytes + piece.length > size) throw otherSize(member)
+        yield* inBlocks(piece, bytes, size)
         bytes += piece.length
-        yield piece
       }
-      if (bytes !== size) throw new Error(files('otherSize', { name: member.path }))
+      if (bytes !== size) throw otherSize(member)
+      if (size === 0) yield blockHead(0, true)
       const behind = descriptor({ size, crc })
       yield behind
       written.push({ name, size, at, crc, offset })
-      offset += header.length + size + behind.length
+      offset += header.length + packedSize(size) + behind.length
     }
   }
   let bytes = 0
@@ -92,6 +104,10 @@ async function* piecesOf(members: readonly Named[], at: Date, signal: AbortSigna
     yield record
   }
   yield directoryEnd(written.length, bytes, offset)
+}
+
+function otherSize({ path }: ZipMember): Error {
+  return new Error(files('otherSize', { name: path }))
 }
 
 async function* contentOf(member: ZipMember, signal: AbortSignal): AsyncGenerator<Bytes, void> {
