@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 
 use super::hosts::SiteHosts;
@@ -37,6 +37,9 @@ const APP_WORKER: &str = "worker.js";
 const NOT_BUILT: &str = "The web client is not part of this binary.\n\
      Build it first: make web, then build the binary again.\n";
 
+/// The home page, which says that content from a share sheet did not arrive. See `received-hash.ts` of the web client.
+const NOT_RECEIVED: &str = "/#received-nothing";
+
 /// The paths of the web client, and its files.
 pub(crate) fn routes(hosts: Arc<SiteHosts>) -> Router {
     Router::new()
@@ -45,8 +48,15 @@ pub(crate) fn routes(hosts: Arc<SiteHosts>) -> Router {
         .route("/p/{*page}", get(index))
         .route("/sprites/{grid}", get(index))
         .route("/frame", get(frame))
+        .route("/receive", post(refuse_shared).fallback(asset))
         .fallback(asset)
         .with_state(hosts)
+}
+
+/// Refuses content from the share sheet of a phone, which a browser without the app's service worker sends here. Its body is
+/// not read, and the connection is closed.
+async fn refuse_shared() -> impl IntoResponse {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, NOT_RECEIVED), (header::CONNECTION, "close")])
 }
 
 async fn index(State(hosts): State<Arc<SiteHosts>>, headers: HeaderMap) -> Response {

@@ -73,6 +73,16 @@ fn the_app_has_a_restrictive_content_security_policy() {
 }
 
 #[test]
+fn content_of_a_share_sheet_is_refused_without_reading_it() {
+    let head = "POST /receive HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\n";
+    let response = support::http(&server(), &format!("{head}the first bytes")).to_lowercase();
+    assert!(response.starts_with("http/1.1 303 "), "{response}");
+    assert!(response.contains("location: /#received-nothing\r\n"), "{response}");
+    assert!(response.contains("connection: close\r\n"), "{response}");
+    assert!(get(&server(), "/receive").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
 fn only_the_app_itself_may_connect_to_other_addresses() {
     let server = server();
     let policies = ["/", "/frame"].map(|path| {

@@ -94,7 +94,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
         return loaded.receive(change)
       })
     const received = location.hash === RECEIVED_HASH ? whileReading(loading) : loading
-    void received.catch(() => setProblem(shell('partMissing')))
+    void received.catch(() => shell('partMissing')).then((notice) => notice && setProblem(notice))
     return () => work.current?.abort()
   }, [])
 

@@ -1,5 +1,6 @@
 import type { Client, FetchEvent, WorkerScope } from '../service-worker/scope.ts'
-import { putReceived, RECEIVE_PATH, RECEIVED_ADDRESS } from '../service-worker/received.ts'
+import { NOT_RECEIVED_HASH, RECEIVED_HASH } from '../service-worker/received-hash.ts'
+import { putReceived, RECEIVE_PATH } from '../service-worker/received.ts'
 import { showTab } from '../service-worker/show-tab.ts'
 import { parsePullReply, parseWorkerCommand, type OpenRequest, type PullReply } from './protocol.ts'
 import { pullStream } from './pull-stream.ts'
@@ -44,8 +45,12 @@ scope.addEventListener('notificationclick', (event) => {
 
 /** Takes content from the share sheet of the system, and opens the home page with it. */
 async function receive(request: Request): Promise<Response> {
-  await putReceived(await request.formData())
-  return Response.redirect(RECEIVED_ADDRESS, 303)
+  const isStored = await request
+    .formData()
+    .then(putReceived)
+    .then(() => true)
+    .catch(() => false)
+  return Response.redirect(`/${isStored ? RECEIVED_HASH : NOT_RECEIVED_HASH}`, 303)
 }
 
 async function respond(event: FetchEvent, request: WorkerRequest): Promise<Response> {

@@ -1,0 +1,34 @@
+import { beforeEach, expect, it, vi } from 'vitest'
+import { putReceived, takeReceived } from './received.ts'
+
+beforeEach(() => {
+  const stored = new Map<string, Response>()
+  const store = {
+    put: async (path: string, response: Response) => void stored.set(path, response),
+    keys: async () => [...stored.keys()],
+    match: async (path: string) => stored.get(path),
+    delete: async (path: string) => stored.delete(path),
+  }
+  vi.stubGlobal('caches', { open: async () => store })
+  vi.stubGlobal('navigator', {})
+})
+
+const form = (text: string, name: string) => {
+  const data = new FormData()
+  data.set('text', text)
+  data.append('files', new File([name], name))
+  return data
+}
+
+it('keeps what was shared before, and what is shared while it is taken', async () => {
+  await putReceived(form('one', 'a.txt'))
+  await putReceived(form('two', 'é/b.txt'))
+  const taking = takeReceived()
+  await putReceived(form('three', 'c.txt'))
+  const { text, files } = await taking
+  expect(text).toBe('one\n\ntwo')
+  expect(files.map(({ path }) => path)).toEqual(['a.txt', 'é/b.txt'])
+  const later = await takeReceived()
+  expect([later.text, ...later.files.map(({ path }) => path)]).toEqual(['three', 'c.txt'])
+  expect(await takeReceived()).toEqual({ text: '', files: [] })
+})
