@@ -1,3 +1,4 @@
+import { joinRoom } from '../chat/room.ts'
 import { signal } from '@preact/signals'
 import { describe, expect, it, vi } from 'vitest'
 import type { Connection as Channels, Topic, TopicEvents } from '@watchfire/client/connection'
@@ -316,7 +317,7 @@ describe('the site', () => {
 
   it('has chat rooms that report rejected messages', async () => {
     const { site, joined } = fakeSite()
-    const room = site.joinRoom('tea')
+    const room = joinRoom(site.channels, 'tea')
     await Promise.resolve()
     const events = joined.get('rooms:tea')
     expect(room.state.value).toBe('joining')

@@ -1,11 +1,10 @@
 import { signal } from '@preact/signals'
-import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
 import type { Connection as Channels } from '@watchfire/client/connection'
 import type { Limits as AllLimits } from '@watchfire/pages/limits'
 import { defaultLimits } from '@watchfire/pages/limits'
 import type { ReadablePage } from '@watchfire/pages/encryption'
 import type { Counts, OwnCopy } from '../ui/sentences.ts'
-import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, PageWarning } from '../ui/site.ts'
+import type { Connection, Limits, PageSession, PageState, Site, Traffic, PageWarning } from '../ui/site.ts'
 
 // Loaded when a page is opened or about to be shared; the home page alone does not need it.
 const loadPages = () => import('./swarm-pages.ts')
@@ -66,7 +65,6 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
       )
     },
     channels: coming,
-    joinRoom: (room) => joinRoom(coming, room),
   }
 }
 
@@ -129,39 +127,4 @@ function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: str
       stop?.()
     },
   }
-}
-
-function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
-  const messages = signal<readonly RoomMessage[]>([])
-  const state = signal<'joining' | 'joined' | { refused: string | null }>('joining')
-  const joining = coming.then((channels) =>
-    channels.join(`rooms:${room}`, ['new_msg'], {
-      joined: () => (state.value = 'joined'),
-      lost: () => (state.value = 'joining'),
-      refused: (response) => (state.value = { refused: reasonOf(response) }),
-      message: (_, payload) => {
-        const message = readMessage(payload, new Date())
-        if (message !== null) messages.value = withMessage(messages.peek(), message)
-      },
-    }),
-  )
-  return {
-    messages,
-    state,
-    async send(user, body) {
-      const topic = await joining
-      const reply = await topic.push('new_msg', writeMessage(user, body, new Date()))
-      return reply.status === 'error' ? { refused: reasonOf(reply.response) } : reply.status
-    },
-    leave: () =>
-      void joining.then(
-        (topic) => topic.leave(),
-        () => undefined,
-      ),
-  }
-}
-
-function reasonOf(response: unknown): string | null {
-  if (typeof response !== 'object' || response === null || !('reason' in response)) return null
-  return typeof response.reason === 'string' ? response.reason : null
 }

@@ -4,11 +4,11 @@ import { signal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { navigate } from '../ui/location.ts'
 import { chatAddress } from '../ui/route.ts'
-import type { RoomMessage, RoomSession, SendResult, Site } from '../ui/site.ts'
+import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { language } from '../messages/index.ts'
 import { chat as text } from '../messages/chat.ts'
-import { BODY_LENGTH_MAX, USER_LENGTH_MAX } from './room.ts'
+import { BODY_LENGTH_MAX, joinRoom, USER_LENGTH_MAX, type RoomMessage, type RoomSession, type SendResult } from './room.ts'
 
 /** The person's name, kept while the tab is open, across rooms. */
 const user = signal('')
@@ -18,7 +18,7 @@ const FOLLOWING_PX = 80
 
 /** A chat room. Each member receives messages from its join on; no history is kept. */
 export function ChatPage({ site, room }: { site: Site; room: string }) {
-  const session = useMemo(() => site.joinRoom(room), [site, room])
+  const session = useMemo(() => joinRoom(site.channels, room), [site, room])
   useEffect(() => () => session.leave(), [session])
   useEffect(() => showTabStatus(text('tab', { room }), 'available'), [room])
   const state = session.state.value

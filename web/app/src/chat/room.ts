@@ -1,5 +1,25 @@
+import { signal, type ReadonlySignal } from '@preact/signals'
+import type { Connection as Channels } from '@watchfire/client/connection'
 import { plainName } from '../names/index.ts'
-import type { RoomMessage } from '../ui/site.ts'
+
+export interface RoomSession {
+  /** Messages since this tab joined, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
+  readonly messages: ReadonlySignal<readonly RoomMessage[]>
+  readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string | null }>
+  /** Rejects when the queue of unsent messages is full. */
+  send(user: string, body: string): Promise<SendResult>
+  leave(): void
+}
+
+/** The result of sending a message; `refused` is the server's reason. */
+export type SendResult = 'ok' | 'timeout' | 'offline' | { refused: string | null }
+
+export interface RoomMessage {
+  user: string
+  body: string
+  /** The sender's own timestamp. */
+  at: Date
+}
 
 /** Messages kept per room; older ones are dropped. */
 export const ROOM_MESSAGES_MAX = 200
@@ -42,4 +62,40 @@ function cut(text: string, lengthMax: number): string {
 function readTime(at: unknown, now: Date): Date {
   const time = new Date(typeof at === 'string' || typeof at === 'number' ? at : Number.NaN)
   return Number.isNaN(time.getTime()) ? now : time
+}
+
+/** Joins a room of the chat. */
+export function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
+  const messages = signal<readonly RoomMessage[]>([])
+  const state = signal<'joining' | 'joined' | { refused: string | null }>('joining')
+  const joining = coming.then((channels) =>
+    channels.join(`rooms:${room}`, ['new_msg'], {
+      joined: () => (state.value = 'joined'),
+      lost: () => (state.value = 'joining'),
+      refused: (response) => (state.value = { refused: reasonOf(response) }),
+      message: (_, payload) => {
+        const message = readMessage(payload, new Date())
+        if (message !== null) messages.value = withMessage(messages.peek(), message)
+      },
+    }),
+  )
+  return {
+    messages,
+    state,
+    async send(user, body) {
+      const topic = await joining
+      const reply = await topic.push('new_msg', writeMessage(user, body, new Date()))
+      return reply.status === 'error' ? { refused: reasonOf(reply.response) } : reply.status
+    },
+    leave: () =>
+      void joining.then(
+        (topic) => topic.leave(),
+        () => undefined,
+      ),
+  }
+}
+
+function reasonOf(response: unknown): string | null {
+  if (typeof response !== 'object' || response === null || !('reason' in response)) return null
+  return typeof response.reason === 'string' ? response.reason : null
 }

@@ -30,7 +30,6 @@ export interface Site {
   share(files: readonly PageFile[], options: ShareOptions): Promise<PageSession>
   /** Opens a page. One of more than `bytesMax` bytes is rejected. `key` opens a private page. */
   open(cid: string, bytesMax?: number, key?: string | null): PageSession
-  joinRoom(room: string): RoomSession
   /** The tab's connection, for views that join topics of their own. */
   readonly channels: Promise<Channels>
 }
@@ -151,23 +150,4 @@ export interface Streamed {
   /** Whether its parts are authenticated only when they are read, as in a private page from others. */
   readonly isSealed?: boolean
   open(options?: { signal?: AbortSignal }): Promise<OpenFile>
-}
-
-export interface RoomSession {
-  /** Messages since this tab joined, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
-  readonly messages: ReadonlySignal<readonly RoomMessage[]>
-  readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string | null }>
-  /** Rejects when the queue of unsent messages is full. */
-  send(user: string, body: string): Promise<SendResult>
-  leave(): void
-}
-
-/** The result of sending a message; `refused` is the server's reason. */
-export type SendResult = 'ok' | 'timeout' | 'offline' | { refused: string | null }
-
-export interface RoomMessage {
-  user: string
-  body: string
-  /** The sender's own timestamp. */
-  at: Date
 }
