@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
 import { Flame } from '../ui/Flame.tsx'
+import type { OpenPages } from '../ui/open-pages.ts'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
 import { percentOf, percentText, sizeText } from '../messages/index.ts'
 import { home } from '../messages/home.ts'
@@ -26,11 +27,12 @@ const isTouched = matchMedia('(pointer: coarse)').matches
 
 interface ComposerProps {
   site: Site
+  openPages: OpenPages
   onCreate: (session: PageSession, filename: string | null) => void
 }
 
 /** The editor of the home page, with the files that go with the text. */
-export function Composer({ site, onCreate }: ComposerProps) {
+export function Composer({ site, openPages, onCreate }: ComposerProps) {
   const { draft, change, isRestoring, isKept, forget } = useDraft()
   const [problem, setProblem] = useState<string | null>(null)
   const [hashed, setHashed] = useState<number | null>(null)
@@ -111,7 +113,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
     setHashed(0)
     try {
       const { shareDraft } = await loadDrafting()
-      const { session, filename } = await shareDraft(site, draft, { signal: controller.signal, onProgress: setHashed })
+      const { session, filename } = await shareDraft(site, draft, { signal: controller.signal, onProgress: setHashed }, openPages.isFull)
       forget()
       onCreate(session, filename)
     } catch (reason) {

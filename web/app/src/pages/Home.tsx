@@ -23,6 +23,7 @@ export function Home({ site, openPages }: { site: Site; openPages: OpenPages }) 
       <p class="lead">{home('lead')}</p>
       <Composer
         site={site}
+        openPages={openPages}
         onCreate={(session, filename) => {
           openPages.keep(session, filename)
           navigate(pageAddress(session.cid, filename, session.key.value))

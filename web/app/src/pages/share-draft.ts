@@ -1,16 +1,20 @@
 import type { LiveSource } from '@watchfire/pages/live'
 import { fileEntries, nameOf, NOTE_NAME, textEntry } from '../live/entries.ts'
 import { withLineBreaks } from '../files/line-breaks.ts'
+import { kept } from '../messages/kept.ts'
+import { PAGES_MAX } from '../ui/open-pages.ts'
 import type { PageSession, ShareOptions, Site } from '../ui/site.ts'
 import { bundle } from './bundle.ts'
 import { isBlank, type Draft } from './draft.ts'
 
-/** Creates the page of a draft. Resolves with the page, and with its name for the link. */
+/** Creates the page of a draft. Resolves with the page, and with its name for the link. Rejects in a tab that has no room for one more. */
 export async function shareDraft(
   site: Pick<Site, 'share'>,
   draft: Draft,
   options: Pick<ShareOptions, 'signal' | 'onProgress'>,
+  isFull = false,
 ): Promise<{ session: PageSession; filename: string | null }> {
+  if (isFull) throw new Error(kept('full', { count: PAGES_MAX }))
   if (draft.liveTitle !== null) {
     const title = nameOf(draft.liveTitle.trim())
     const session = await site.share([], { ...options, live: { title, entries: liveEntries(draft) } })

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import { describe, expect, it } from 'vitest'
 import type { LiveFeed } from '@watchfire/pages/swarm'
-import { OpenPages, wouldEnd } from './open-pages.ts'
+import { OpenPages, PAGES_MAX, wouldEnd } from './open-pages.ts'
 import type { Counts } from './sentences.ts'
 import type { PageSession, PageState, Site } from './site.ts'
 
@@ -105,6 +105,28 @@ describe('a page in a tab', () => {
     openPages.keep(page('a'), 'x.md')
     expect(closed).toEqual(['a'])
     expect(openPages.list.value).toMatchObject([{ filename: 'x.md', isOwn: true }])
+  })
+})
+
+describe('a tab with its maximum number of pages', () => {
+  it('closes the one that was only read, longest ago, for another', () => {
+    const { openPages, closed } = world(HELD)
+    for (let n = 0; n < 100; n++) openPages.open(`${n}`, null)
+    expect(openPages.list.value).toHaveLength(PAGES_MAX)
+    openPages.open('68', null)
+    closed.length = 0
+    openPages.open('100', null)
+    expect(closed).toEqual(['69'])
+  })
+
+  it('closes none that was created or chosen here, and takes no more of these', () => {
+    const { openPages, page, closed } = world(HELD)
+    openPages.keep(page('own'), null)
+    for (let n = 1; n < PAGES_MAX; n++) expect(openPages.hold(`${n}`, null)).toBe(true)
+    expect([openPages.isFull, openPages.hold('more', null), openPages.hold('1', null)]).toEqual([true, false, true])
+    expect(openPages.open('read', null).mayKeep()).toBe(false)
+    openPages.open('read too', null)
+    expect(closed).toEqual(['read'])
   })
 })
 

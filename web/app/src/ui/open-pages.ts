@@ -12,6 +12,8 @@ export interface OpenPage {
   isOwn: boolean
   /** Whether the reader chose to keep sharing it; `null` without a choice. */
   keepChoice: Signal<boolean | null>
+  /** Whether it may be kept by choice: the tab has a maximum number of such pages. */
+  mayKeep(): boolean
 }
 
 /**
@@ -19,6 +21,7 @@ export interface OpenPage {
  * choice, or, without a choice, when all of it is here, or the key of a live page.
  */
 export class OpenPages {
+  /** The one that was viewed last is at the end. */
   readonly list = signal<readonly OpenPage[]>([])
   readonly #site: Site
 
@@ -29,32 +32,47 @@ export class OpenPages {
   /** Adds a page that was created here. */
   keep(session: PageSession, filename: string | null): void {
     this.close(session.cid)
-    this.list.value = [...this.list.value, { session, filename, isOwn: true, keepChoice: signal(null) }]
+    this.#add({ session, filename, isOwn: true, keepChoice: signal(null) })
   }
 
   /** The page of that CID: the open one, or a new session that looks for it. */
   open(cid: string, filename: string | null, key: string | null = null): OpenPage {
-    const known = this.list.peek().find(({ session }) => session.cid === cid)
-    if (known !== undefined) {
-      if (key !== null) known.session.unlock(key)
-      return known
-    }
-    const page = { session: this.#site.open(cid, undefined, key), filename, isOwn: false, keepChoice: signal(null) }
-    this.list.value = [...this.list.peek(), page]
-    return page
+    const known = this.#find(cid)
+    if (known === undefined)
+      return this.#add({ session: this.#site.open(cid, undefined, key), filename, isOwn: false, keepChoice: signal(null) })
+    if (key !== null) known.session.unlock(key)
+    if (known !== this.list.peek().at(-1)) this.list.value = [...this.list.peek().filter((each) => each !== known), known]
+    return known
   }
 
   /** Keeps sharing a page in the background; `false` when the tab has its maximum number of pages. */
   hold(cid: string, filename: string | null, key: string | null = null): boolean {
-    const isKnown = this.list.peek().some(({ session }) => session.cid === cid)
-    if (!isKnown && this.list.peek().length >= PAGES_MAX) return false
+    if (!(this.#find(cid)?.mayKeep() ?? !this.isFull)) return false
     this.open(cid, filename, key).keepChoice.value = true
     return true
   }
 
+  /** Whether the pages that were created or chosen here are as many as a tab may have. */
+  get isFull(): boolean {
+    return this.list.peek().filter(isChosen).length >= PAGES_MAX
+  }
+
+  /** In a tab with its maximum number of pages, the one that was only read, longest ago, is closed. */
+  #add(added: Omit<OpenPage, 'mayKeep'>): OpenPage {
+    const page = { ...added, mayKeep: () => isChosen(page) || !this.isFull }
+    const read = this.list.peek().find((each) => !isChosen(each))
+    if (this.list.peek().length >= PAGES_MAX && read) this.close(read.session.cid)
+    this.list.value = [...this.list.peek(), page]
+    return page
+  }
+
+  #find(cid: string): OpenPage | undefined {
+    return this.list.peek().find(({ session }) => session.cid === cid)
+  }
+
   /** Called when the reader leaves the view of a page; closes the page unless it is kept. */
   leave(cid: string): void {
-    const page = this.list.peek().find(({ session }) => session.cid === cid)
+    const page = this.#find(cid)
     if (page !== undefined && !isKept(page)) this.close(cid)
   }
 
@@ -63,6 +81,11 @@ export class OpenPages {
     for (const { session } of this.list.peek()) if (session.cid === cid) session.close()
     this.list.value = this.list.peek().filter(({ session }) => session.cid !== cid)
   }
+}
+
+/** Whether it was created here or its reader chose to keep it. Such a page is closed only by the person. */
+export function isChosen({ session, isOwn, keepChoice }: OpenPage): boolean {
+  return isOwn || keepChoice.value === true || canAppend(session)
 }
 
 /** Whether it stays open when its reader leaves its view. */
@@ -83,7 +106,7 @@ export function isLastHolder({ session }: OpenPage): boolean {
 
 /** Whether closing the tab would lose a page that was created here or that its reader chose to keep, or the key of a live page. */
 export function wouldEnd(pages: readonly OpenPage[]): boolean {
-  return pages.some((page) => canAppend(page.session) || ((page.isOwn || page.keepChoice.value === true) && isLastHolder(page)))
+  return pages.some((page) => canAppend(page.session) || (isChosen(page) && isLastHolder(page)))
 }
 
 /** Whether this tab has the key of a live page that has not forked. Nobody else can add to it. */
