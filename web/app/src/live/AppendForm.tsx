@@ -2,8 +2,11 @@ import type { LiveSource } from '@watchfire/pages/live'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { withLineBreaks } from '../files/line-breaks.ts'
 import { live as text } from '../messages/live.ts'
+import { readDrop } from '../ui/dropped-files.ts'
 import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
+import { isPastedText } from '../ui/pasted-text.ts'
 import type { PageFile, PageSession } from '../ui/site.ts'
+import { useDrop } from '../ui/use-drop.ts'
 import { fileEntries, NOTE_NAME, textEntry } from './entries.ts'
 import { keepTypedWords, typedWords } from './typed-words.ts'
 
@@ -54,10 +57,19 @@ export function AppendForm({ session, survivesReload }: AppendFormProps) {
     box.current?.focus()
   }
   const addFiles = (files: readonly PageFile[]) => void append(fileEntries(files))
+  const dragging = useDrop(({ items, files }) => {
+    // Must be read before the first await, because the browser then empties the transfer.
+    const entries = [...items].flatMap((item) => (item.kind === 'file' ? (item.webkitGetAsEntry() ?? []) : []))
+    if (entries.length === 0) return addFiles(filesOf(files))
+    void readDrop(entries).then(async ({ files, notice }) => {
+      await append(fileEntries(files))
+      if (notice !== null) setProblem(notice)
+    })
+  })
 
   return (
     <form
-      class="append"
+      class={dragging ? 'append dragging' : 'append'}
       aria-label={text('add')}
       aria-busy={adding > 0}
       onSubmit={(event) => {
@@ -80,7 +92,7 @@ export function AppendForm({ session, survivesReload }: AppendFormProps) {
         }}
         onPaste={(event) => {
           const files = filesOf(event.clipboardData?.files)
-          if (files.length === 0) return
+          if (files.length === 0 || isPastedText(event.clipboardData?.getData('text/plain') ?? '', files)) return
           event.preventDefault()
           addFiles(files)
         }}

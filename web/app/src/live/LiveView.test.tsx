@@ -18,8 +18,11 @@ const FEED: LiveFeed = {
   invalidAt: null,
 }
 
-async function shown(feed: Partial<LiveFeed>, append: () => Promise<void> = () => Promise.reject(new Error('not ours'))) {
-  const place = document.createElement('div')
+async function shown(
+  feed: Partial<LiveFeed>,
+  append: () => Promise<void> = () => Promise.reject(new Error('not ours')),
+  place: Element = document.createElement('div'),
+) {
   const session = { cid: 'page', swarm: signal({ append }) } as unknown as PageSession
   const content = { kind: 'live', feed: { ...FEED, ...feed }, files: [] } as const
   await act(() => render(<LiveView content={content} session={session} />, place))
@@ -73,6 +76,42 @@ describe('a live page', () => {
     await vi.waitFor(() => expect(sessionStorage.length).toBe(0))
   })
 
+  it('keeps the oldest entry that is shown when newer ones come', async () => {
+    const upTo = (last: number) => ({
+      entries: Array.from({ length: last }, (_, i) => ({ number: i + 1, timeMs: 0, form: 'text', name: '', path: '' }) as const),
+    })
+    const numbers = (place: Element) => [...place.querySelectorAll('.feed > li')].map((entry) => entry.getAttribute('value'))
+    const place = await shown(upTo(60))
+    expect([numbers(place).length, numbers(place).at(-1)]).toEqual([50, '11'])
+    await shown(upTo(70), undefined, place)
+    expect([numbers(place)[0], numbers(place).at(-1)]).toEqual(['70', '11'])
+    await act(() => place.querySelector<HTMLButtonElement>('.live > button')?.click())
+    expect(numbers(place)).toHaveLength(70)
+  })
+
+  it('is full after 10,000 entries, and says so instead of taking more', async () => {
+    const entries = [{ number: 10_000, timeMs: 0, form: 'text', name: '', path: '' }] as const
+    const place = await shown({ isOurs: true, entries })
+    expect(place.textContent).toContain('This page is full')
+    expect(place.querySelector('form')).toBeNull()
+  })
+
+  it('takes files that are dropped, and leaves the cells of a spreadsheet to the field', async () => {
+    const added: string[] = []
+    const append = ({ name }: { name: string }) => Promise.resolve(void added.push(name))
+    const place = await shown({ isOurs: true }, append as () => Promise<void>)
+    const file = new File(['x'], 'image.png')
+    const paste = Object.assign(new Event('paste', { bubbles: true, cancelable: true }), {
+      clipboardData: { files: [file], getData: () => 'a\tb' },
+    })
+    await act(() => void place.querySelector('textarea')?.dispatchEvent(paste))
+    expect([paste.defaultPrevented, added]).toEqual([false, []])
+    const dataTransfer = { types: ['Files'], items: [], files: [file], dropEffect: 'none' }
+    const drop = Object.assign(new Event('drop', { bubbles: true, cancelable: true }), { dataTransfer })
+    await act(() => void window.dispatchEvent(drop))
+    await vi.waitFor(() => expect([drop.defaultPrevented, added]).toEqual([true, ['image.png']]))
+  })
+
   it('adds files that are pasted while an entry is added', async () => {
     const added: string[] = []
     const ends: (() => void)[] = []
@@ -84,7 +123,7 @@ describe('a live page', () => {
     const form = place.querySelector('form') as HTMLFormElement
     const paste = (name: string) => {
       const event = new Event('paste', { bubbles: true, cancelable: true })
-      Object.assign(event, { clipboardData: { files: [new File(['x'], name)] } })
+      Object.assign(event, { clipboardData: { files: [new File(['x'], name)], getData: () => '' } })
       return act(() => void place.querySelector('textarea')?.dispatchEvent(event))
     }
     await paste('first.png')

@@ -1,13 +1,17 @@
 import '../style/live.css'
-import { useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { LiveEntry } from '@watchfire/pages/live'
 import { live as text } from '../messages/live.ts'
 import { shownName } from '../names/index.ts'
 import type { DirectoryFile, PageContent, PageSession } from '../ui/site.ts'
 import { AppendForm } from './AppendForm.tsx'
+import { ENTRIES_MAX } from './entries.ts'
 import { EntryView } from './EntryView.tsx'
 
 /** Entries that are shown at first, and with each further step. */
 const SHOWN_STEP = 50
+/** Of more entries, the oldest are hidden again, but only while they are far below the window. */
+const SHOWN_MAX = 500
 
 interface LiveViewProps {
   content: Extract<PageContent, { kind: 'live' }>
@@ -17,10 +21,10 @@ interface LiveViewProps {
 /** A live page: its entries, the newest first, as far as they are here. */
 export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
   const { title, entries, isComplete, isOurs, survivesReload, splitAt, invalidAt } = feed
-  const [shownMax, setShownMax] = useState(SHOWN_STEP)
+  const { shown, showEarlier, list } = useShown(entries)
   const filesOf = useMemo(() => byEntry(files), [files])
-  const shown = entries.slice(-shownMax).reverse()
-  const isOver = splitAt !== null || invalidAt !== null
+  const isFull = (entries.at(-1)?.number ?? 0) >= ENTRIES_MAX
+  const isOver = splitAt !== null || invalidAt !== null || isFull
   const count = entries.length
   return (
     <section class="live">
@@ -42,9 +46,14 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
           {text('invalid', { number: String(invalidAt) })}
         </p>
       )}
-      {isOurs && splitAt === null && <AppendForm session={session} survivesReload={survivesReload} />}
+      {isFull && (
+        <p class="notice" role="status">
+          {text('full')}
+        </p>
+      )}
+      {isOurs && splitAt === null && !isFull && <AppendForm session={session} survivesReload={survivesReload} />}
       {!isComplete && <p class="small">{text('catchingUp')}</p>}
-      <ol class="feed" reversed aria-label={text('entries')}>
+      <ol ref={list} class="feed" reversed aria-label={text('entries')}>
         {shown.map((entry) => (
           <EntryView
             key={entry.number}
@@ -54,13 +63,29 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
           />
         ))}
       </ol>
-      {count > shownMax && (
-        <button type="button" onClick={() => setShownMax((most) => most + SHOWN_STEP)}>
+      {count > shown.length && (
+        <button type="button" onClick={showEarlier}>
           {text('earlier')}
         </button>
       )}
     </section>
   )
+}
+
+/** The entries that are shown, the newest first. The oldest of them stays when newer ones come: somebody may be reading it. */
+function useShown(entries: readonly LiveEntry[]) {
+  const [step, setStep] = useState(SHOWN_STEP)
+  /** The lowest number that is shown. */
+  const first = useRef(Infinity)
+  const list = useRef<HTMLOListElement>(null)
+  first.current = Math.min(first.current, (entries.at(-step) ?? entries[0])?.number ?? Infinity)
+  const shown = entries.filter(({ number }) => number >= first.current).reverse()
+  useEffect(() => {
+    if (shown.length <= SHOWN_MAX || (list.current?.getBoundingClientRect().bottom ?? 0) < 3 * innerHeight) return
+    first.current = Infinity
+    setStep(SHOWN_STEP)
+  }, [shown.length])
+  return { shown, list, showEarlier: () => setStep(shown.length + SHOWN_STEP) }
 }
 
 /** The files of each entry: their paths begin with its number. */

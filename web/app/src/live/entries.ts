@@ -8,6 +8,9 @@ export const NOTE_NAME = 'entry.md'
 /** The longest entry of the form `text` in bytes, see docs/reference/protocols/live.md. */
 const TEXT_BYTES_MAX = 65_536
 
+/** The most entries of a page, see docs/reference/protocols/live.md. */
+export const ENTRIES_MAX = 10_000
+
 /** A text as an entry: Markdown is a file, and so is a text that is too long. */
 export function textEntry(text: string, name: string | null): LiveSource {
   const blob = new Blob([text])

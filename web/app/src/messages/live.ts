@@ -19,6 +19,7 @@ export const live = part('live', {
   split:
     'This page has forked at entry {number}: its key has signed two different entries with this number. The key may be stolen. Earlier entries are not in doubt. Nobody can add entries any more; the publisher can begin another page.',
   invalid: 'Entry {number} is not valid, so the page ends before it. The program that made it has an error.',
+  full: 'This page is full: nothing more can be added to it. The entries stay as long as somebody has the page open.',
   add: 'Add to this page',
   box: 'Next entry',
   invitation: 'Write the next entry…',

@@ -9,6 +9,7 @@ import { shell } from '../messages/shell.ts'
 import { RECEIVED_HASH } from '../service-worker/received-hash.ts'
 import { afterPaint } from '../ui/after-paint.ts'
 import { lazy } from '../ui/lazy.tsx'
+import { useDrop } from '../ui/use-drop.ts'
 import type { Writing } from './draft.ts'
 import { draftBytes, isBlank, isEmpty } from './draft.ts'
 import { Toggle } from './Toggle.tsx'
@@ -228,47 +229,6 @@ export function Composer({ site, openPages, onCreate }: ComposerProps) {
       </div>
     </form>
   )
-}
-
-/** Accepts files dropped anywhere on the page; returns whether files are being dragged over it. */
-function useDrop(onDrop: (transfer: DataTransfer) => void): boolean {
-  const [dragging, setDragging] = useState(false)
-  const take = useRef(onDrop)
-  take.current = onDrop
-  useEffect(() => {
-    const listening = new AbortController()
-    const { signal } = listening
-    const holdsFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true
-    addEventListener(
-      'dragover',
-      (event) => {
-        if (!holdsFiles(event) || event.dataTransfer === null) return
-        event.preventDefault()
-        event.dataTransfer.dropEffect = 'copy'
-        setDragging(true)
-      },
-      { signal },
-    )
-    addEventListener(
-      'dragleave',
-      (event) => {
-        if (event.relatedTarget === null) setDragging(false)
-      },
-      { signal },
-    )
-    addEventListener(
-      'drop',
-      (event) => {
-        setDragging(false)
-        if (!holdsFiles(event) || event.dataTransfer === null) return
-        event.preventDefault()
-        take.current(event.dataTransfer)
-      },
-      { signal },
-    )
-    return () => listening.abort()
-  }, [])
-  return dragging
 }
 
 /** Makes the browser ask before the tab closes, because the draft would be lost. */

@@ -1,4 +1,3 @@
-import { sameness } from '../names/index.ts'
 import type { PageFile } from '../ui/site.ts'
 import { isBlank, type Draft } from './draft.ts'
 
@@ -49,24 +48,6 @@ export function withEarlier(draft: Draft, { files, emptyFolders }: Pick<Draft, '
 export function without(draft: Draft, gone: PageFile): Draft {
   const files = draft.files.filter((file) => file !== gone)
   return { ...draft, files, emptyFolders: files.length > 0 ? draft.emptyFolders : [] }
-}
-
-/**
- * Whether the text of a clipboard is more than the names of its files. A spreadsheet offers its cells as text and as a
- * picture, and a file manager the names or paths of copied files as text.
- */
-export function isPastedText(text: string, files: readonly PageFile[]): boolean {
-  const isName = (line: string) => files.some(({ path }) => sameness(nameIn(line.trim())) === sameness(path))
-  return !isBlank(text) && !text.trim().split('\n').every(isName)
-}
-
-function nameIn(line: string): string {
-  const name = line.replace(/^.*[/\\]/, '')
-  try {
-    return line.startsWith('file:') ? decodeURIComponent(name) : name
-  } catch {
-    return name
-  }
 }
 
 /** The Markdown for a picture of the same page. */

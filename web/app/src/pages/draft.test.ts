@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Draft } from './draft.ts'
 import { draftBytes, EMPTY_DRAFT, isEmpty } from './draft.ts'
-import { freeName, isPastedText, pictureMarkup, tidyPath, withEarlier, withFiles, without } from './draft-files.ts'
+import { freeName, pictureMarkup, tidyPath, withEarlier, withFiles, without } from './draft-files.ts'
+import { isPastedText } from '../ui/pasted-text.ts'
 
 const file = (path: string, text = 'x') => ({ path, blob: new Blob([text]) })
 const draft = (part: Partial<Draft>): Draft => ({ ...EMPTY_DRAFT, ...part })

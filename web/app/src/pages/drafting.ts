@@ -3,8 +3,9 @@
  * here so that it appears with the first file: later, it would move a button that someone is pressing.
  */
 export { Chips } from './Chips.tsx'
-export { isPastedText, pictureMarkup, withMarkup, withShownFiles } from './draft-files.ts'
+export { pictureMarkup, withMarkup, withShownFiles } from './draft-files.ts'
 export { receive } from './receive.ts'
-export { readDrop } from './dropped-files.ts'
+export { readDrop } from '../ui/dropped-files.ts'
+export { isPastedText } from '../ui/pasted-text.ts'
 export { markdownOf } from './rich-text.ts'
 export { shareDraft } from './share-draft.ts'

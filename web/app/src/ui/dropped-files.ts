@@ -1,6 +1,6 @@
 import { nextTask } from '@watchfire/pages/content'
 import { dropped } from '../messages/dropped.ts'
-import type { PageFile } from '../ui/site.ts'
+import type { PageFile } from './site.ts'
 
 /** Files of one drop; further ones are left out, and the person is notified. A page has at most 65,536 blocks. */
 export const DROPPED_FILES_MAX = 20_000
