@@ -48,7 +48,7 @@ function FileName({ name, file }: { name: string; file: DirectoryFile | null }) 
       {file !== null && (
         <>
           <span>{sizeText(file.size)}</span>
-          <SaveLink file={{ ...file, name }} />
+          <SaveLink file={{ ...file, name: name || 'file', isNameless: name === '' }} />
         </>
       )}
     </>

@@ -33,7 +33,7 @@ export function FileView({ name, file, page = null, beside = [] }: FileViewProps
   return (
     <article class={isTitled(name) ? 'file' : 'file titleless'}>
       <FileHead path={name} page={page} size={known.size}>
-        <SaveLink file={{ ...known, name: savedAs }} />
+        <SaveLink file={{ ...known, name: savedAs, isNameless: name === null }} />
       </FileHead>
       {shown === null && <p class="fetching" aria-busy="true" />}
       {shown !== null && 'ok' in shown && <FileContent name={name} file={shown.ok} beside={beside} />}

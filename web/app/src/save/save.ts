@@ -11,6 +11,7 @@ import {
   type SaveSource,
 } from './disk.ts'
 import { safePaths } from '../names/saved.ts'
+import { savedName } from './ending.ts'
 import { zip } from './zip/zip.ts'
 
 export { saveFolder } from './disk.ts'
@@ -22,13 +23,18 @@ const SAVED_WHOLE_BYTES = 64 << 20
 const MEMORY_BYTES_MAX = 512 << 20
 
 /** The saved part of a page: one of its files, or all in one. */
-export type SavedFile = Omit<DirectoryFile, 'path'> & { readonly name: string }
+export type SavedFile = Omit<DirectoryFile, 'path'> & {
+  readonly name: string
+  /** Whether the name is not its own, because it has none. */
+  readonly isNameless?: boolean
+}
 
 /** Thrown when a large file would have to be held in memory; with `heavy`, the reader has confirmed that. */
 export class MemoryConfirmationNeeded extends Error {}
 
 /** Saves one file, while it loads if it is large. Must be called on a click. */
-export async function saveFile(file: SavedFile, progress: Progress, { heavy = false } = {}): Promise<SaveEnd> {
+export async function saveFile(shown: SavedFile, progress: Progress, { heavy = false } = {}): Promise<SaveEnd> {
+  const file = { ...shown, name: await savedName(shown, progress.signal) }
   const { streamed } = file
   // The place of a larger file is chosen with its size, and on the click.
   if (file.isEstimate || file.size <= SAVED_WHOLE_BYTES || streamed === undefined) return saveBlob(file.name, await file.blob())
