@@ -84,12 +84,50 @@ test('a draft with its files survives a reload, and is gone once its page is mad
   await files.getByText('hills.png').waitFor()
   assert.match(await box(writer).inputValue(), /Not lost\./)
   assert(await writer.tab.getByRole('switch', { name: 'Private' }).isChecked())
+  // A duplicated tab has a copy, also when a day later another draft removes the files of tabs that are gone.
+  const [copy] = await Promise.all([writer.tab.waitForEvent('popup'), writer.tab.evaluate(() => void window.open('/'))])
+  await copy.getByRole('list', { name: 'Files of the page' }).getByText('hills.png').waitFor()
+  await waitUntil(async () => (await stored()) === 2, 'both tabs have the files')
+  await copy.evaluate(() => {
+    const { now } = Date
+    Date.now = () => now() + 25 * 3_600_000
+  })
+  await copy.locator('input[type=file]').setInputFiles([file('more.txt', 'more')])
+  await copy.getByText('more.txt').waitFor()
+  await copy.getByRole('button', { name: 'Light this page' }).click()
+  await copy.waitForURL(/\/p\//)
+  await waitUntil(async () => (await stored()) === 1, 'the copy is removed, and the first tab keeps its files')
+  await writer.tab.reload()
+  await files.getByText('hills.png').waitFor()
   await writer.tab.getByRole('button', { name: 'Light this page' }).click()
   await writer.sharedLink()
   assert.deepEqual(await writer.waitForPicture('hills'), [40, 30])
   await writer.tab.getByRole('link', { name: 'Watchfire' }).click()
   assert.equal(await box(writer).inputValue(), '')
   await waitUntil(async () => (await stored()) === 0, 'the stored files are removed')
+})
+
+test('a tab without its service worker asks to share again, and then each share is kept', async (t) => {
+  const person = await newVisitor(t, await startServer(t))
+  // The server redirects here.
+  await person.goTo('/#received-nothing')
+  await person.waitForText('Share it once more')
+  await waitUntil(() => person.tab.evaluate(() => navigator.serviceWorker.controller !== null), 'the worker is there')
+  for (const text of ['first', 'second']) {
+    // A browser sends a form; this one goes to the worker too.
+    const isRedirected = await person.tab.evaluate(async (shared) => {
+      const form = new FormData()
+      form.set('text', shared)
+      form.append('files', new File([shared], `${shared}.txt`))
+      return (await fetch('/receive', { method: 'POST', body: form })).redirected
+    }, text)
+    assert(isRedirected)
+  }
+  await person.goTo('/#received')
+  await person.tab.reload()
+  await person.waitForText('second.txt')
+  await person.waitForText('first.txt')
+  assert.equal(await box(person).inputValue(), 'first\n\nsecond')
 })
 
 test('formatted text is pasted as Markdown', async (t) => {

@@ -2,15 +2,20 @@ import { beforeEach, expect, it, vi } from 'vitest'
 import { putReceived, takeReceived } from './received.ts'
 
 beforeEach(() => {
-  const stored = new Map<string, Response>()
-  const store = {
-    put: async (path: string, response: Response) => void stored.set(path, response),
-    keys: async () => [...stored.keys()],
-    match: async (path: string) => stored.get(path),
-    delete: async (path: string) => stored.delete(path),
+  const stores = new Map<string, Map<string, Response>>()
+  const open = async (name: string) => {
+    const stored = stores.get(name) ?? new Map<string, Response>()
+    stores.set(name, stored)
+    return {
+      put: async (path: string, response: Response) => void stored.set(path, response),
+      keys: async () => [...stored.keys()],
+      match: async (path: string) => stored.get(path),
+    }
   }
-  vi.stubGlobal('caches', { open: async () => store })
-  vi.stubGlobal('navigator', {})
+  vi.stubGlobal('caches', { open, delete: async (name: string) => stores.delete(name) })
+  let last: Promise<unknown> = Promise.resolve()
+  const request = (_: string, work: () => Promise<unknown>) => (last = last.then(work))
+  vi.stubGlobal('navigator', { locks: { request } })
 })
 
 const form = (text: string, name: string) => {
