@@ -102,6 +102,55 @@ function coloursAt(canvas, places) {
   })
 }
 
+test('a PDF of a kilobyte with a million pages leaves the tab usable', async (t) => {
+  // Each of six nodes has the next one ten times.
+  const objects = [
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    ...Array.from({ length: 6 }, (_, i) => `<< /Type /Pages /Count ${10 ** (6 - i)} /Kids [${`${i + 3} 0 R `.repeat(10)}] >>`),
+    '<< /Type /Page /Parent 7 0 R /MediaBox [0 0 595 842] >>',
+  ]
+  let content = '%PDF-1.7\n'
+  const places = objects.map((object, i) => {
+    const at = String(content.length).padStart(10, '0')
+    content += `${i + 1} 0 obj\n${object}\nendobj\n`
+    return `${at} 00000 n \n`
+  })
+  const table = `xref\n0 9\n0000000000 65535 f \n${places.join('')}trailer\n<< /Size 9 /Root 1 0 R >>\nstartxref\n${content.length}\n%%EOF\n`
+  const { root, blocks } = blocksOf(Buffer.from(content + table))
+  const server = await startServer(t)
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=many.pdf`)
+  await visitor.waitForText('1,000,000 pages')
+  await visitor.tab.getByRole('article', { name: 'Page 1 of 1,000,000' }).locator('canvas').waitFor()
+  assert((await visitor.tab.getByRole('article').count()) < 20)
+  await visitor.tab.keyboard.press('End')
+  await visitor.waitForText('Only the first 10,000 pages are shown.')
+  visitor.assertNoPageErrors()
+})
+
+test('the links of a PDF lead to its pages, and outside without a trace', async (t) => {
+  const { start, end } = pdf(3)
+  // The first page gets two links. The table of objects is then wrong, and pdf.js builds its own.
+  const links =
+    '/Annots [<< /Subtype /Link /Rect [72 700 200 730] /A << /S /URI /URI (https://example.org/a) >> >>' +
+    ' << /Subtype /Link /Rect [72 600 200 630] /Dest [8 0 R /Fit] >> << /Subtype /Link /Rect [0 0 9 9] /A << /S /URI /URI (javascript:1) >> >>]'
+  const content = Buffer.concat([start, end]).toString().replace('/Type /Page ', `/Type /Page ${links} `)
+  const { root, blocks } = blocksOf(Buffer.from(content))
+  const server = await startServer(t)
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=links.pdf`)
+  const link = visitor.tab.getByRole('link', { name: 'https://example.org/a' })
+  await link.waitFor()
+  assert.deepEqual(await link.evaluate(({ rel, target }) => [rel, target]), ['noopener noreferrer nofollow', '_blank'])
+  assert.equal(await visitor.tab.locator('.pdf-links > *').count(), 2)
+  await visitor.tab.getByRole('button', { name: 'Go to another place' }).click()
+  const third = visitor.tab.getByRole('article', { name: 'Page 3 of 3' })
+  await waitUntil(() => third.evaluate((page) => page.getBoundingClientRect().top < innerHeight), 'the third page is in view')
+  visitor.assertNoPageErrors()
+})
+
 test('a broken PDF says so, and can still be saved', async (t) => {
   const { root, blocks } = blocksOf(Buffer.from(`%PDF-1.7\n${'no object '.repeat(500)}`))
   const server = await startServer(t)

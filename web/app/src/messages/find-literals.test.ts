@@ -18,7 +18,7 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
   ['app/src/render/Player.tsx', 'linear-gradient', 'a style'],
   ['app/src/ui/keep-awake.ts', '(pointer', 'a media query'],
   ['app/src/render/sanitise.ts', 'task done', 'class names'],
-  ['app/src/render/sanitise.ts', 'noopener', 'link relations'],
+  ['app/src/files/outside-link.ts', 'noopener', 'link relations'],
   ['packages/pages/src/files/still.ts', 'default-src', 'a policy'],
   ['app/src/sites/policy.ts', '', 'a policy'],
   ['app/src/streaming/response.ts', 'sandbox', 'a policy'],

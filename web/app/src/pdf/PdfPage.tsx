@@ -2,21 +2,27 @@ import type { PDFDocumentProxy, PDFPageProxy } from 'pdfjs-dist/legacy/build/pdf
 import { TextLayer } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { pdf as text } from '../messages/pdf.ts'
+import { linkLayer } from './links.ts'
 
 /** Pages are drawn this far above and below the window. */
 const MARGIN = '100%'
 /** Pixels for each pixel of the layout, at most: more costs memory, and is not seen. */
 const SHARPNESS_MAX = 2
+/** A page that is wider or higher by more is drawn smaller. */
+const RATIO_MAX = 20
 
 interface PdfPageProps {
   document: PDFDocumentProxy
   number: number
   /** Width to height of the first page, until the ratio of this one is known. */
   ratio: number
+  onRatio: (ratio: number) => void
+  /** Shows another page, from 0. */
+  show: (page: number) => void
 }
 
 /** One page. It has its pixels only while it is near the window. */
-export function PdfPage({ document, number, ratio }: PdfPageProps) {
+export function PdfPage({ document, number, ratio, onRatio, show }: PdfPageProps) {
   const place = useRef<HTMLElement>(null)
   const isNear = useIsNear(place)
   const [ownRatio, setOwnRatio] = useState(ratio)
@@ -24,7 +30,11 @@ export function PdfPage({ document, number, ratio }: PdfPageProps) {
     const holder = place.current
     if (!isNear || holder === null) return
     const stop = new AbortController()
-    draw(document, number, holder, setOwnRatio, stop.signal).catch(() => undefined)
+    const noteRatio = (ratio: number) => {
+      onRatio(ratio)
+      setOwnRatio(ratio)
+    }
+    draw(document, number, holder, { onRatio: noteRatio, show, signal: stop.signal }).catch(() => undefined)
     return () => {
       stop.abort()
       holder.replaceChildren()
@@ -52,28 +62,33 @@ function useIsNear(place: { readonly current: HTMLElement | null }): boolean {
   return isNear
 }
 
-/** Draws a page once its parts are here, and lays its text over it, so that it can be selected and read aloud. */
-async function draw(
-  pdf: PDFDocumentProxy,
-  number: number,
-  holder: HTMLElement,
-  onRatio: (ratio: number) => void,
-  signal: AbortSignal,
-): Promise<void> {
+interface Drawing {
+  readonly onRatio: (ratio: number) => void
+  readonly show: (page: number) => void
+  readonly signal: AbortSignal
+}
+
+/** Draws a page once its parts are here, and lays its text and its links over it, so that it can be selected and read aloud. */
+async function draw(pdf: PDFDocumentProxy, number: number, holder: HTMLElement, { onRatio, show, signal }: Drawing): Promise<void> {
   const page = await pdf.getPage(number)
   if (signal.aborted) return
   const size = page.getViewport({ scale: 1 })
-  onRatio(size.width / size.height)
-  const scale = holder.clientWidth / size.width
+  // A page of a few bytes can be a million times higher than wide.
+  const ratio = Math.min(RATIO_MAX, Math.max(1 / RATIO_MAX, size.width / size.height))
+  onRatio(ratio)
+  const scale = Math.min(holder.clientWidth / size.width, holder.clientWidth / ratio / size.height)
   const viewport = page.getViewport({ scale: scale * Math.min(devicePixelRatio, SHARPNESS_MAX) })
   const canvas = document.createElement('canvas')
   canvas.width = Math.floor(viewport.width)
   canvas.height = Math.floor(viewport.height)
+  canvas.style.width = `${(100 * scale * size.width) / holder.clientWidth}%`
   const drawing = page.render({ canvas, viewport })
   signal.addEventListener('abort', () => drawing.cancel())
   holder.replaceChildren(canvas)
   await drawing.promise
   await addText(page, holder, scale, signal)
+  const links = await linkLayer(pdf, page, page.getViewport({ scale }), show)
+  if (!signal.aborted && links.childElementCount > 0) holder.append(links)
   page.cleanup()
 }
 

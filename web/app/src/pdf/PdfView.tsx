@@ -5,6 +5,10 @@ import { pdf as text } from '../messages/pdf.ts'
 import type { ShownFile } from '../files/reading.ts'
 import { openPdf } from './open.ts'
 import { PdfPage } from './PdfPage.tsx'
+import { useVisiblePages } from './visible-pages.ts'
+
+/** Pages that are shown. The list of more would be higher than browsers draw. */
+const PAGES_MAX = 10_000
 
 type Opened = { kind: 'open'; document: PDFDocumentProxy; ratio: number } | { kind: 'failed'; sentence: string } | null
 
@@ -19,13 +23,30 @@ export function PdfView({ file, name }: { file: ShownFile; name: string }) {
       </p>
     )
   }
-  const { document, ratio } = opened
+  return <Pages document={opened.document} ratio={opened.ratio} name={name} />
+}
+
+function Pages({ document, ratio, name }: { document: PDFDocumentProxy; ratio: number; name: string }) {
+  const { numPages } = document
+  const count = Math.min(numPages, PAGES_MAX)
+  const { list, span, ratioOf, noteRatio, show } = useVisiblePages(count, ratio)
   return (
     <section class="pdf" aria-label={name === '' ? text('document') : name}>
-      <p class="small">{text('pages', { count: document.numPages })}</p>
-      {Array.from({ length: document.numPages }, (_, i) => (
-        <PdfPage key={i} document={document} number={i + 1} ratio={ratio} />
-      ))}
+      <p class="small">{text('pages', { count: numPages })}</p>
+      <p class="pdf-print">{text('print')}</p>
+      <div ref={list} class="pdf-pages" style={{ paddingTop: `${span.above}px`, paddingBottom: `${span.below}px` }}>
+        {Array.from({ length: span.to - span.from }, (_, i) => span.from + i).map((page) => (
+          <PdfPage
+            key={page}
+            document={document}
+            number={page + 1}
+            ratio={ratioOf(page)}
+            onRatio={(ratio) => noteRatio(page, ratio)}
+            show={show}
+          />
+        ))}
+      </div>
+      {count < numPages && <p class="notice">{text('cut', { count })}</p>}
     </section>
   )
 }

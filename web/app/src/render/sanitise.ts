@@ -1,4 +1,5 @@
 import { parseBody } from '@watchfire/pages/files'
+import { openOutside, outsideAddress } from '../files/outside-link.ts'
 import { files } from '../messages/files.ts'
 
 /**
@@ -234,20 +235,6 @@ function aim(link: HTMLAnchorElement, from: Element, references: References) {
   }
   const file = references.file(reference)
   if (file !== null) link.setAttribute('href', file)
-}
-
-function openOutside(link: HTMLAnchorElement, address: URL) {
-  link.setAttribute('href', address.href)
-  link.setAttribute('rel', 'noopener noreferrer nofollow')
-  link.setAttribute('target', '_blank')
-}
-
-/** An absolute http, https or mailto URL; `null` for every other scheme and for relative ones. */
-function outsideAddress(reference: string): URL | null {
-  const absolute = /^\s*[/\\]{2}/.test(reference) ? `https:${reference.trim()}` : reference
-  if (!URL.canParse(absolute)) return null
-  const address = new URL(absolute)
-  return ['http:', 'https:', 'mailto:'].includes(address.protocol) ? address : null
 }
 
 function isPictureInline(reference: string): boolean {
