@@ -13,9 +13,7 @@ export interface Limit {
 export interface Limits {
   pageBytesMax: number
   relayFrameBytesMax: number
-  peersPerPageMax: number
   blocksInFlightMax: number
-  frameBytesMax: number
   /** The address for reports of a page to the operator, with `{cid}` for the page; `null` when there is no address. */
   report: string | null
   /** The share of page loads whose traces the server records. */
@@ -31,9 +29,7 @@ export interface Limits {
 export const defaultLimits: Limits = {
   pageBytesMax: 4 * 1024 * 1024 * 1024,
   relayFrameBytesMax: 65_536,
-  peersPerPageMax: 10_000,
   blocksInFlightMax: 8,
-  frameBytesMax: 131_072,
   report: null,
   traceSample: 0,
   rooms: false,
@@ -72,9 +68,7 @@ export function parseLimits(body: unknown): Limits {
   return {
     pageBytesMax: value('page_bytes_max', defaultLimits.pageBytesMax),
     relayFrameBytesMax: value('relay_frame_bytes_max', defaultLimits.relayFrameBytesMax),
-    peersPerPageMax: value('peers_per_page_max', defaultLimits.peersPerPageMax),
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
-    frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
     report: reportOf(report),
     traceSample: shareOf(fieldsOf(traces)['sample']),
     rooms: rooms === true,

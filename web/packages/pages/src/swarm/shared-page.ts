@@ -25,7 +25,12 @@ export class SharedPage {
 
   /** The page for one caller. */
   view({ signal, ...deps }: PageDeps): PageSession {
-    if (this.#views.size > 0 && this.#lacks(deps)) this.#restart(deps)
+    if (this.#views.size > 0 && this.#lacks(deps)) {
+      this.#deps = { ...this.#deps, ...deps }
+      this.#session.close()
+      this.#session = this.#start()
+      this.#report(this.#session.state)
+    }
     const listeners = new Set<(state: PageState) => void>()
     this.#views.add(listeners)
     const session = () => this.#session
@@ -74,20 +79,11 @@ export class SharedPage {
 
   /** Whether the session lacks what these dependencies have: the blocks of the page, room for it, or the code of live pages. */
   #lacks({ publication, limits, live }: PageDeps): boolean {
-    const { phase, have } = this.#session.state
     return (
-      (publication && have !== 'all') ||
-      phase === 'failed' ||
+      (publication && this.#session.state.have !== 'all') ||
       limits.pageBytesMax > this.#deps.limits.pageBytesMax ||
       (live !== undefined && !this.#deps.live)
     )
-  }
-
-  #restart(deps: PageDeps): void {
-    this.#deps = { ...this.#deps, ...deps }
-    this.#session.close()
-    this.#session = this.#start()
-    this.#report(this.#session.state)
   }
 
   #start(): Session {
