@@ -1,4 +1,4 @@
-import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
+import { kindOf, SNIFFED_BYTES } from '@watchfire/pages/files'
 import { headOf } from '../files/reading.ts'
 import type { SavedFile } from './save.ts'
 
