@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
+use http::{Request, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
@@ -15,7 +15,9 @@ use hyper_util::rt::TokioExecutor;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
-use watchfire_https::{Connector, https_connector, run_on_thread, server_url, with_causes};
+use watchfire_https::{
+    Connector, add_headers, https_connector, run_on_thread, server_url, with_causes,
+};
 
 use crate::FetchGuard;
 use crate::error::AuthError;
@@ -118,7 +120,9 @@ fn client() -> Result<HttpsClient, String> {
 }
 
 async fn fetch(client: &HttpsClient, uri: Uri) -> Result<Vec<Key>, String> {
-    let response = client.get(uri).await.map_err(|error| with_causes(&error))?;
+    let mut request = Request::get(uri).body(Empty::new()).expect("the URL was parsed");
+    add_headers(request.headers_mut(), "application/json, application/jwk-set+json");
+    let response = client.request(request).await.map_err(|error| with_causes(&error))?;
     if response.status() != http::StatusCode::OK {
         return Err(format!("the status is {}", response.status()));
     }

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use watchfire_page_client::{Connector, ServerUrl};
+use watchfire_types::USER_AGENT;
 
 /// An answer with more headers is an error.
 const HEADERS_MAX: usize = 1024;
@@ -19,7 +20,7 @@ const HEADERS_MAX: usize = 1024;
 pub struct Request {
     pub method: &'static str,
     pub path: String,
-    /// Headers besides `Host`, `Content-Length` and `Connection`.
+    /// Headers besides `Host`, `Content-Length`, `Connection`, `User-Agent` and `Accept`.
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
@@ -36,7 +37,9 @@ impl Request {
             .method(*method)
             .uri(path)
             .header(http::header::HOST, authority)
-            .header(http::header::CONNECTION, "close");
+            .header(http::header::CONNECTION, "close")
+            .header(http::header::USER_AGENT, USER_AGENT)
+            .header(http::header::ACCEPT, "*/*");
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -255,11 +258,16 @@ mod tests {
         };
         assert_eq!(
             head(post.clone()),
-            "POST /a?b=c HTTP/1.1\r\nhost: h\r\nconnection: close\r\nauthorization: Bearer x\r\n\
-             content-length: 2\r\n\r\n{}"
+            format!(
+                "POST /a?b=c HTTP/1.1\r\nhost: h\r\nconnection: close\r\nuser-agent: {USER_AGENT}\r\n\
+                 accept: */*\r\nauthorization: Bearer x\r\ncontent-length: 2\r\n\r\n{{}}"
+            )
         );
         let get = head(Request::get("/"));
-        assert_eq!(get, "GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        assert!(
+            get.ends_with(&format!("user-agent: {USER_AGENT}\r\naccept: */*\r\n\r\n")),
+            "{get}"
+        );
         let empty = head(Request { body: Vec::new(), headers: Vec::new(), ..post });
         assert!(empty.ends_with("content-length: 0\r\n\r\n"), "{empty}");
     }

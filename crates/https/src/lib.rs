@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use watchfire_sockets::VitalThread;
 
-use http::Uri;
+use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
@@ -42,6 +43,14 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(config)
+}
+
+/// Names this program in a request, and the media types that its answer may have. Each request to a server
+/// of others passes here. A header that the request has already stays.
+pub fn add_headers(headers: &mut HeaderMap, accept: &'static str) {
+    for (name, value) in [(USER_AGENT, watchfire_types::USER_AGENT), (ACCEPT, accept)] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
 }
 
 /// Runs a task, such as the requests to one server, on a thread of its own until the result is dropped.

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
-use http::Uri;
+use http::header::USER_AGENT;
+use http::{HeaderValue, Uri};
 use serde_json::Value;
 use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
@@ -290,8 +292,10 @@ impl Driver {
             let config = WebSocketConfig::default()
                 .max_message_size(Some(MESSAGE_BYTES_MAX))
                 .max_frame_size(Some(MESSAGE_BYTES_MAX));
-            let url = self.connector.websocket_url();
-            let (socket, _) = client_async_with_config(url, connection, Some(config)).await?;
+            let mut request = self.connector.websocket_url().into_client_request()?;
+            let name = HeaderValue::from_static(watchfire_types::USER_AGENT);
+            request.headers_mut().insert(USER_AGENT, name);
+            let (socket, _) = client_async_with_config(request, connection, Some(config)).await?;
             Ok(socket)
         };
         let timed_out = |_| End::Lost("the server does not answer".to_owned());

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 use watchfire::{RunningServer, Server, Settings};
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
@@ -62,6 +64,26 @@ async fn wait_for(client: &PageClient, condition: impl Fn(&PageStatus) -> bool) 
     let mut status = client.status();
     let status = timeout(TIMEOUT, status.wait_for(|status| condition(status))).await;
     assert!(status.expect("in time").is_ok());
+}
+
+#[tokio::test]
+async fn the_request_for_a_socket_names_the_program() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().unwrap()).parse().expect("a server URL");
+    let (store, root) = store_with_file(1_000);
+    let host = host(store).await;
+    let _client = join(&host, &url, &root, Have::All);
+    let (stream, _) =
+        timeout(TIMEOUT, listener.accept()).await.expect("in time").expect("a client");
+    let mut lines = BufReader::new(stream).lines();
+    let agent = format!("user-agent: {}", watchfire_types::USER_AGENT);
+    loop {
+        let line = timeout(TIMEOUT, lines.next_line()).await.expect("in time").unwrap();
+        assert!(line.as_deref().is_some_and(|line| !line.is_empty()), "the head has a User-Agent");
+        if line.unwrap().to_lowercase() == agent {
+            return;
+        }
+    }
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@
 
 mod fixed_hash;
 mod instant;
+mod metrics_format;
 mod node_id;
 mod peer_id;
 mod rng;
@@ -19,9 +20,11 @@ mod socket_id;
 mod topic;
 mod trace_context;
 mod vital_thread;
+mod user_agent;
 
 pub use fixed_hash::FixedHash;
 pub use instant::Instant;
+pub use metrics_format::MetricsFormat;
 pub use node_id::NodeId;
 pub use peer_id::{PeerId, PeerIdError};
 pub use rng::Rng;
@@ -30,3 +33,4 @@ pub use socket_id::{ShardId, SocketId};
 pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};
 pub use trace_context::TraceContext;
 pub use vital_thread::VitalThread;
+pub use user_agent::USER_AGENT;

@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use tokio::time::timeout;
-use watchfire_https::{system_roots, tls_config, with_causes};
+use watchfire_https::{add_headers, system_roots, tls_config, with_causes};
 
 use super::plan::ca_certificates;
 
@@ -57,8 +57,10 @@ impl AcmeHttpClient {
 impl HttpClient for AcmeHttpClient {
     fn request(
         &self,
-        request: Request<BodyWrapper<Bytes>>,
+        mut request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        // The client of the protocol has named itself.
+        add_headers(request.headers_mut(), "*/*");
         let response = self.client.request(request);
         Box::pin(async move {
             let whole = async {

@@ -14,9 +14,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
-use watchfire_https::{Connector, https_connector, run_on_thread, with_causes};
+use watchfire_https::{Connector, add_headers, https_connector, run_on_thread, with_causes};
 
 use super::breaker::Change;
 use super::signature::signature;
@@ -31,6 +32,9 @@ use crate::verdict::{ConnectVerdict, Verdict};
 /// connection that its server closes would fail.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The log has one answer that is not valid in this time; the metrics count all.
+const INVALID_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
 type HttpClient = Client<Connector, Full<Bytes>>;
 
 /// Starts the thread, which ends when the result is dropped.
@@ -41,7 +45,7 @@ pub(super) fn start(hooks: Arc<HttpHooks>) -> Result<oneshot::Sender<()>, HookEr
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .build(connector);
-    let sender = Arc::new(Sender { hooks, client });
+    let sender = Arc::new(Sender { hooks, client, invalid_logged_at: Mutex::new(None) });
     run_on_thread("hooks", send_queued(sender, queues)).map_err(HookError::Thread)
 }
 
@@ -90,6 +94,21 @@ enum Failure {
 }
 
 impl Failure {
+    /// Whether the backend answered, and only this answer is of no use. It says nothing about others.
+    fn is_of_one_request(&self) -> bool {
+        match self {
+            Failure::BadAnswer(_) => true,
+            Failure::Status(status) => {
+                status.is_client_error()
+                    && !matches!(
+                        *status,
+                        http::StatusCode::REQUEST_TIMEOUT | http::StatusCode::TOO_MANY_REQUESTS
+                    )
+            }
+            Failure::Timeout | Failure::Unreachable(_) | Failure::BreakerOpen => false,
+        }
+    }
+
     /// The outcome in metrics.
     fn outcome(&self) -> &'static str {
         match self {
@@ -118,6 +137,8 @@ impl fmt::Display for Failure {
 struct Sender {
     hooks: Arc<HttpHooks>,
     client: HttpClient,
+    /// When an answer that is not valid was logged last.
+    invalid_logged_at: Mutex<Option<Instant>>,
 }
 
 impl Sender {
@@ -194,20 +215,28 @@ impl Sender {
         self.hooks.metrics.took(hook, sent_at.elapsed());
         let answer = answer.unwrap_or(Err(Failure::Timeout));
         let result = answer.and_then(|answer| read(&answer).map_err(Failure::BadAnswer));
-        let is_success = result.is_ok();
+        let is_success = result.as_ref().err().is_none_or(Failure::is_of_one_request);
         let change = self.hooks.breaker.lock().record(self.hooks.now(), permit, is_success);
-        self.log(result.as_ref().err(), change);
+        self.log(hook, result.as_ref().err(), change);
         result
     }
 
-    fn log(&self, failure: Option<&Failure>, change: Option<Change>) {
+    fn log(&self, hook: Hook, failure: Option<&Failure>, change: Option<Change>) {
         // The rest of the URL may have secrets.
         let host = self.hooks.uri.host();
+        if change == Some(Change::Closed) {
+            tracing::info!(host, "the backend answers again");
+        }
         match (change, failure) {
-            (Some(Change::Closed), _) => tracing::info!(host, "the backend answers again"),
             (Some(Change::Opened), Some(failure)) => {
                 let retry_after = self.hooks.settings.retry_after;
                 tracing::warn!(host, %failure, ?retry_after, "the backend failed; requests are stopped");
+            }
+            (_, Some(failure)) if failure.is_of_one_request() && self.is_invalid_due() => {
+                tracing::warn!(
+                    host, ?hook, %failure,
+                    "cannot use an answer of the backend: hooks.on_failure decides about this client"
+                );
             }
             (_, Some(failure)) => {
                 tracing::debug!(host, %failure, "a request to the backend failed")
@@ -216,11 +245,21 @@ impl Sender {
         }
     }
 
+    /// Whether an answer that is not valid is logged now.
+    fn is_invalid_due(&self) -> bool {
+        let mut last = self.invalid_logged_at.lock();
+        let is_due = last.is_none_or(|last| last.elapsed() >= INVALID_LOG_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+
     async fn send(&self, hook: Hook, body: &str) -> Result<Bytes, Failure> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         // The id is random like the id of a channel.
         let id = ChannelId::new().map(|id| id.to_string()).unwrap_or_default();
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(&self.hooks.uri)
             .header(header::CONTENT_TYPE, "application/json")
@@ -228,6 +267,7 @@ impl Sender {
             .header("watchfire-signature", signature(&self.hooks.secret, seconds, body))
             .body(Full::from(body.to_owned()))
             .expect("the parts of the request are valid");
+        add_headers(request.headers_mut(), "application/json");
         let response = self.client.request(request).await;
         let response = response.map_err(|error| Failure::Unreachable(with_causes(&error)))?;
         let status = response.status();

@@ -109,6 +109,7 @@ impl MirrorClient {
         let failed = |cause: String| ClientError::Unreachable { mirror: base.clone(), cause };
         let tls = tls().map_err(|error| failed(error.to_string()))?;
         let http = Client::builder()
+            .user_agent(watchfire_types::USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
             // The mirror of a host is reached directly.
             .no_proxy()

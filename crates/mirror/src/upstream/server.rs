@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::{Client, Response, Url};
 use watchfire_traces::{Kind, Span, TraceContext, current};
+use watchfire_types::USER_AGENT;
 
 use super::error::UpstreamError;
 use super::guard::{GuardedResolver, NoPublicAddress, RedirectRules};
@@ -14,7 +15,6 @@ const REDIRECTS_MAX: usize = 5;
 /// An answer with more headers is an error.
 const HEADERS_MAX: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
 
 /// The client of one server that the settings name: a registry, or a server of files.
 #[derive(Debug)]

@@ -369,6 +369,10 @@ impl JwksServer {
             stream.read_exact(&mut byte).unwrap();
             head.push(byte[0]);
         }
+        // Key servers behind a firewall refuse requests without these.
+        let head = String::from_utf8(head).unwrap();
+        let agent = format!("user-agent: {}\r\n", watchfire_types::USER_AGENT);
+        assert!(head.contains(&agent) && head.contains("accept: application/json,"), "{head}");
         stream
     }
 

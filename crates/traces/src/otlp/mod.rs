@@ -159,6 +159,8 @@ fn exporter(endpoint: &str, service_name: String) -> Result<SpanExporter, OtlpEr
         .with_http()
         .with_http_client(HyperClient::new(connector, SEND_TIMEOUT, None))
         .with_protocol(Protocol::HttpBinary)
+        // The exporter names itself.
+        .with_headers([("accept".to_owned(), "application/x-protobuf".to_owned())].into())
         .with_endpoint(format!("{}/{PATH}", endpoint.trim_end_matches('/')))
         .with_timeout(SEND_TIMEOUT)
         .build()
