@@ -240,8 +240,10 @@ impl Allowance {
     }
 }
 
+/// The payload of a message. PHP writes an empty object as `[]`.
 fn json_body(payload: &RawValue) -> Body {
-    Body::Json(payload.get().to_owned().into())
+    let text = if payload.get() == "[]" { "{}" } else { payload.get() };
+    Body::Json(text.to_owned().into())
 }
 
 /// Samples of the messages.
@@ -312,6 +314,8 @@ mod tests {
         use PublishMethod::{Broadcast, Publish};
         let good = r#"{"topic":"rooms:1","event":"new_msg","payload":{"n":1}}"#;
         assert_eq!(to.run(Publish, good), Ok(json!({})));
+        let of_php = r#"{"topic":"rooms:1","event":"new_msg","payload":[]}"#;
+        assert_eq!(to.run(Publish, of_php), Ok(json!({})));
         for (body, expected) in [
             ("", Code::BadRequest),
             ("[]", Code::BadRequest),

@@ -6,7 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::TokenFault;
-use crate::grant::{ChannelClaims, Grant, NumericDate, is_name, is_small, patterns};
+use crate::grant::{
+    ChannelClaims, Grant, NumericDate, default_id, is_name, is_small, null_as_default, object,
+    patterns,
+};
 use crate::settings::AuthSettings;
 
 impl Grant {
@@ -21,12 +24,13 @@ impl Grant {
         let is_audience = settings.audience.is_empty() || aud.contains(&settings.audience);
         let begins_at = nbf.map(|date| date.0).unwrap_or_default();
         let has_begun = begins_at <= now.saturating_add(settings.leeway);
-        let id = id.unwrap_or_else(|| format!("users:{sub}"));
-        let meta = Value::Object(meta);
+        let is_id = id.as_deref().is_none_or(is_name);
+        let id = id.unwrap_or_else(|| default_id(&sub));
+        let meta = Value::Object(meta.unwrap_or_default());
         let expires_at = exp.0.saturating_add(settings.leeway);
         // An expired token is told from an invalid one only if nothing else is wrong with it.
         for (is_met, fault) in [
-            (is_name(&sub) && is_name(&id), TokenFault::Subject),
+            (is_name(&sub) && is_id, TokenFault::Subject),
             (is_issuer, TokenFault::Issuer),
             (is_audience, TokenFault::Audience),
             (has_begun, TokenFault::NotYetValid),
@@ -49,12 +53,12 @@ pub(crate) struct Claims {
     exp: NumericDate,
     nbf: Option<NumericDate>,
     iss: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     aud: Audience,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     channels: ChannelClaims,
-    #[serde(default)]
-    meta: Map<String, Value>,
+    #[serde(default, deserialize_with = "object")]
+    meta: Option<Map<String, Value>>,
     id: Option<String>,
 }
 

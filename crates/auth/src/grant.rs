@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use watchfire_channels::Pattern;
 use watchfire_hub::PresenceLimits;
@@ -41,14 +42,15 @@ impl Grant {
             let has_more = id.is_some() || channels.is_some() || meta.is_some() || exp.is_some();
             return if has_more { Err("user is missing".into()) } else { Ok(None) };
         };
-        let id = id.unwrap_or_else(|| format!("users:{user}"));
+        let is_id = id.as_deref().is_none_or(is_name);
+        let id = id.unwrap_or_else(|| default_id(&user));
         let meta = Value::Object(meta.unwrap_or_default());
         let expires_at = exp.map_or(Duration::from_secs_f64(LATEST), |date| date.0);
         let ChannelClaims { join, publish } = channels.unwrap_or_default();
         let (join, publish) = (patterns(join), patterns(publish));
         for (name, is_valid) in [
             ("user", is_name(&user)),
-            ("id", is_name(&id)),
+            ("id", is_id),
             ("meta", is_small(&meta)),
             ("exp", expires_at > now),
             ("channels", join.is_ok() && publish.is_ok()),
@@ -98,6 +100,11 @@ impl SocketToken {
     }
 }
 
+/// The id of the sockets of a user. It may be longer than an id that somebody chose.
+pub(crate) fn default_id(user: &str) -> String {
+    format!("users:{user}")
+}
+
 /// Whether a text can be the name of a user or of sockets.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
@@ -116,6 +123,26 @@ pub(crate) fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenFault> {
     texts.into_iter().map(parse).collect()
 }
 
+/// Reads a member that Go writes as null when nobody has set it.
+pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Reads an object of a token or of a backend's answer. Go writes an unset one as null, and PHP an empty
+/// one as `[]`.
+pub fn object<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Map<String, Value>>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::Object(object) => Ok(Some(object)),
+        Value::Array(list) if list.is_empty() => Ok(Some(Map::new())),
+        other => Err(D::Error::custom(format!("{other} is not an object"))),
+    }
+}
+
 /// The identity in a backend's answer about a client that connects. The members are the members of a
 /// token.
 #[derive(Debug, Deserialize)]
@@ -123,6 +150,7 @@ pub struct Identity {
     user: Option<String>,
     id: Option<String>,
     channels: Option<ChannelClaims>,
+    #[serde(default, deserialize_with = "object")]
     meta: Option<Map<String, Value>>,
     exp: Option<NumericDate>,
 }
@@ -131,7 +159,9 @@ pub struct Identity {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ChannelClaims {
+    #[serde(deserialize_with = "null_as_default")]
     pub join: Vec<String>,
+    #[serde(deserialize_with = "null_as_default")]
     pub publish: Vec<String>,
 }
 

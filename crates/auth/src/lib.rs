@@ -30,7 +30,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
 pub use error::{AuthError, TokenFault, TokenRefusal};
-pub use grant::{Grant, Identity, SocketToken};
+pub use grant::{Grant, Identity, SocketToken, object};
 pub use settings::AuthSettings;
 #[cfg(feature = "jwt")]
 pub use verifier::open;

@@ -318,6 +318,30 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_nobody_has_set_is_absent_as_go_and_php_write_it() {
+        let unset = [
+            ("channels", json!({ "join": null, "publish": null })),
+            ("channels", json!([])),
+            ("meta", json!([])),
+        ];
+        let nulls = ["channels", "meta", "aud", "iss", "nbf", "id"].map(|name| (name, Value::Null));
+        for (name, value) in unset.into_iter().chain(nulls) {
+            let mut claims = claims();
+            claims[name] = value.clone();
+            let grant = verify(&claims).unwrap_or_else(|_| panic!("{name}: {value}"));
+            assert_eq!(grant.meta == json!({}), name == "meta", "{name}: {value}");
+            assert_eq!(grant.may_join("orders:7"), name != "channels", "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn the_longest_user_has_an_id() {
+        let user = "x".repeat(128);
+        let grant = verify(&claims_with("sub", json!(user))).unwrap();
+        assert_eq!((&*grant.subject, &*grant.id), (&*user, &*format!("users:{user}")));
+    }
+
+    #[test]
     fn a_token_without_a_proper_claim_is_invalid() {
         let many: Vec<String> = (0..=100).map(|number| format!("orders:{number}")).collect();
         for (name, value) in [

@@ -49,7 +49,8 @@ impl Verdict {
     pub fn parse(body: &[u8]) -> Result<Self, String> {
         let answer: Answer<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         if !answer.allow {
-            return Ok(Verdict::Denied(answer.reason.unwrap_or_else(|| DENIED.into()).into()));
+            let reason = answer.reason.filter(|reason| !reason.is_empty());
+            return Ok(Verdict::Denied(reason.unwrap_or_else(|| DENIED.into()).into()));
         }
         let meta = answer.meta.map(Value::Object);
         let meta_bytes_max = PresenceLimits::default().meta_bytes_max;
@@ -66,9 +67,12 @@ impl Verdict {
 }
 
 fn object(name: &str, value: &RawValue) -> Result<String, String> {
-    let text = value.get();
-    let is_object = text.trim_start().starts_with('{');
-    is_object.then(|| text.to_owned()).ok_or_else(|| format!("{name} is not an object"))
+    match value.get() {
+        // As PHP writes an empty object.
+        "[]" => Ok("{}".into()),
+        text if text.starts_with('{') => Ok(text.into()),
+        _ => Err(format!("{name} is not an object")),
+    }
 }
 
 /// The members of an answer about a join or a message. Others are ignored.
@@ -76,6 +80,7 @@ fn object(name: &str, value: &RawValue) -> Result<String, String> {
 struct Answer<'a> {
     allow: bool,
     reason: Option<String>,
+    #[serde(default, deserialize_with = "auth::object")]
     meta: Option<Map<String, Value>>,
     #[serde(borrow)]
     reply: Option<&'a RawValue>,
@@ -151,6 +156,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_backend_has_not_set_is_absent_as_go_and_php_write_it() {
+        let unset = json!({
+            "allow": true, "reason": "", "meta": null, "reply": null, "payload": null, "broadcast": null,
+        });
+        assert_eq!(parse(&unset), Ok(Verdict::Allowed(Allowed::default())));
+        let denied = parse(&json!({ "allow": false, "reason": "" }));
+        assert_eq!(denied, Ok(Verdict::Denied("denied".into())));
+        let empty = parse(&json!({ "allow": true, "meta": [], "reply": [], "payload": [] }));
+        let [reply, payload] = [(); 2].map(|()| Some("{}".into()));
+        let meta = Some(json!({}));
+        assert_eq!(empty, Ok(Verdict::Allowed(Allowed { meta, reply, payload, is_silent: false })));
+
+        let go = json!({ "id": null, "channels": null, "meta": null, "exp": null });
+        let with = |name: &str, value: Value| {
+            let mut answer = go.clone();
+            (answer["allow"], answer[name]) = (true.into(), value);
+            answer
+        };
+        assert_eq!(grant(&with("user", Value::Null)), None);
+        assert!(grant(&with("user", json!("ada"))).is_some());
+        let php = json!({ "allow": true, "user": "ada", "channels": [], "meta": [] });
+        assert_eq!(grant(&php).expect("an identity").meta, json!({}));
+        let long = "x".repeat(128);
+        assert!(grant(&with("user", json!(long))).is_some(), "the longest user has an id");
+    }
+
+    #[test]
     fn anything_else_is_a_failure() {
         for bad in [
             json!(null),
@@ -158,7 +190,7 @@ mod tests {
             json!({}),
             json!({ "allow": "true" }),
             json!({ "allow": 1 }),
-            json!({ "allow": true, "meta": [] }),
+            json!({ "allow": true, "meta": [1] }),
             json!({ "allow": true, "meta": { "long": "x".repeat(5_000) } }),
             json!({ "allow": true, "reply": "text" }),
             json!({ "allow": true, "payload": [1] }),

@@ -296,6 +296,8 @@ fn a_request_is_signed() {
         let join = client.send("quiet:1", "phx_join", json!({}));
         let asked = backend.next_of("join");
         assert_eq!(asked.headers["content-type"], "application/json");
+        assert_eq!(asked.headers["accept"], "application/json");
+        assert_eq!(asked.headers["user-agent"], watchfire_types::USER_AGENT);
         let (time, signature) = asked.headers["watchfire-signature"].split_once(',').unwrap();
         let seconds = time.strip_prefix("t=").unwrap();
         assert!(now().abs_diff(seconds.parse().unwrap()) <= 20, "{seconds}");
@@ -447,6 +449,29 @@ fn the_breaker_stops_requests_until_the_backend_answers_again() {
     };
     assert_eq!(client.reply_to(&asked)["status"], "ok");
     assert_eq!(metric(&server, "watchfire_hooks_breakers_open"), 0);
+}
+
+#[test]
+fn an_answer_that_is_not_valid_decides_about_its_client_only() {
+    let backend = Backend::start();
+    let mut settings = hook_settings(&backend);
+    settings.hooks.failures_max = 2;
+    let server = start(settings);
+    let mut client = Client::connect(&server);
+    let invalid: [(&str, &str); 5] = [
+        ("200 OK", "<html>"),
+        ("200 OK", r#"{"allow":true,"reply":7}"#),
+        ("403 Forbidden", "{}"),
+        ("422 Unprocessable Content", "{}"),
+        ("200 OK", ""),
+    ];
+    for (status, body) in invalid {
+        let answer = |asked: Asked| asked.answer_with(status, body);
+        let reply = join_with(&mut client, &backend, "quiet:1", answer);
+        assert_eq!(reason(&reply), "backend_unavailable", "{status} {body}");
+    }
+    assert_eq!(metric(&server, "watchfire_hooks_breakers_open"), 0);
+    assert_eq!(join_with(&mut client, &backend, "quiet:1", Asked::allow)["status"], "ok");
 }
 
 #[test]
