@@ -37,8 +37,7 @@ impl Connected {
 
     /// The verified token.
     pub(crate) fn token(&self) -> Option<&SocketToken> {
-        let others = without_address(self.assigns.as_ref()?)?;
-        others.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
+        token_in(self.assigns.as_ref()?)
     }
 
     /// Attaches a token instead of an earlier one, and keeps all other data.
@@ -74,6 +73,12 @@ pub(super) struct WithToken {
 pub(super) struct WithAddress {
     others: Option<Arc<dyn Any + Send + Sync>>,
     pub address: IpAddr,
+}
+
+/// The verified token in the data of a socket.
+pub(crate) fn token_in(assigns: &Arc<dyn Any + Send + Sync>) -> Option<&SocketToken> {
+    let others = without_address(assigns)?;
+    others.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
 }
 
 /// The data of a socket beside its client's address.

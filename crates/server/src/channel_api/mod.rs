@@ -32,6 +32,7 @@ pub use address::{RelayKind, ReplyTo};
 pub use broadcast::Broadcast;
 pub use channel::NotJoined;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
+pub(crate) use connect::token_in;
 pub use connect::{Connect, Connected, Refused};
 pub use connections::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use watchfire_auth::SocketToken;
 use watchfire_channels::{PatternError, Patterns, Payload};
 use watchfire_hub::history::Bounds;
 
@@ -16,6 +17,10 @@ use super::states::{AnyStates, StateId, States};
 
 pub type OnConnect =
     Arc<dyn Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static>;
+
+/// Whether a client may join a topic, by its token and the payload of the join.
+pub type JoinCheck =
+    Arc<dyn Fn(&str, Option<&SocketToken>, Payload<'_>) -> Result<(), Refusal> + Send + Sync>;
 
 /// A [`Channel`] whose state type is hidden and whose panics are caught.
 ///
@@ -140,6 +145,8 @@ pub struct Registry {
     relays: Vec<u16>,
     /// The bounds of the channels whose topics have a history.
     histories: BTreeMap<u16, Bounds>,
+    /// The channels whose joins are checked before the other processes are told of the topic.
+    checks: BTreeMap<u16, JoinCheck>,
     /// The application's rule for accepting sockets.
     pub on_connect: OnConnect,
 }
@@ -151,6 +158,7 @@ impl Default for Registry {
             channels: Vec::new(),
             relays: Vec::new(),
             histories: BTreeMap::new(),
+            checks: BTreeMap::new(),
             on_connect: Arc::new(|_| Ok(Connected::default())),
         }
     }
@@ -188,6 +196,19 @@ impl Registry {
         let number = self.insert(pattern, channel)?;
         self.histories.insert(number, bounds);
         Ok(())
+    }
+
+    /// Checks the joins of a pattern that was added, before the other processes are told of the topic. The
+    /// channel checks them again.
+    pub fn check_joins(&mut self, pattern: &str, check: JoinCheck) {
+        let added = self.patterns.iter().find(|(added, _)| added.as_str() == pattern);
+        let number = *added.expect("the pattern was added").1;
+        self.checks.insert(number, check);
+    }
+
+    /// The check of the joins of a channel.
+    pub fn join_check(&self, number: u16) -> Option<&JoinCheck> {
+        self.checks.get(&number)
     }
 
     /// All patterns, with the bounds of those whose topics have a history.

@@ -10,7 +10,7 @@ use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
-use super::connect::{WithAddress, WithToken, without_address};
+use super::connect::{WithAddress, WithToken, token_in, without_address};
 use super::endpoint::Endpoint;
 use super::payload::{Body, PayloadError};
 use super::reply::Reply;
@@ -119,8 +119,7 @@ impl Socket<'_> {
 
     /// The token with which this socket connected.
     pub(crate) fn token(&self) -> Option<&SocketToken> {
-        let assigns = without_address(self.assigns?)?;
-        assigns.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
+        token_in(self.assigns?)
     }
 
     /// The client's address, if the server keeps it: see [`crate::Connected::attach_address`].

@@ -22,6 +22,7 @@ const REFRESH: &str = "refresh";
 const RESERVED: [&str; 4] = [REFRESH, "phx_", "presence_", "token_"];
 
 /// The channel of one rule.
+#[derive(Clone)]
 pub(super) struct RuleChannel {
     pub rule: ChannelRule,
     /// `None`: the server reads no tokens.
@@ -45,7 +46,7 @@ pub(super) struct Member {
 impl Member {
     /// The rights of the client's token.
     pub(super) fn grant(&self, socket: &Socket<'_>) -> Option<Arc<Grant>> {
-        self.token.as_ref()?.grant(socket)
+        self.token.as_ref()?.grant(socket.token())
     }
 }
 
@@ -53,7 +54,7 @@ const _: () = assert!(size_of::<Option<Box<Member>>>() == 8, "stored once for ea
 const _: () = assert!(size_of::<Member>() <= 64, "stored for each client with a token");
 
 /// The token of a joined client.
-enum MemberToken {
+pub(super) enum MemberToken {
     /// That of the socket, which its other channels use too.
     OfSocket,
     /// That of the join.
@@ -61,10 +62,10 @@ enum MemberToken {
 }
 
 impl MemberToken {
-    fn grant(&self, socket: &Socket<'_>) -> Option<Arc<Grant>> {
+    fn grant(&self, of_socket: Option<&SocketToken>) -> Option<Arc<Grant>> {
         match self {
             MemberToken::Own(grant) => Some(grant.clone()),
-            MemberToken::OfSocket => socket.token().map(SocketToken::grant),
+            MemberToken::OfSocket => of_socket.map(SocketToken::grant),
         }
     }
 }
@@ -77,8 +78,7 @@ impl Channel for RuleChannel {
         socket: &mut Socket<'_>,
         payload: Payload<'_>,
     ) -> Result<Joined<Self::State>, Refusal> {
-        let token = self.admit(socket, payload);
-        let token = token.map_err(|fault| Refusal::because(reason(socket, "join", fault)))?;
+        let token = self.admit(socket.topic(), socket.token(), payload)?;
         let is_plain = token.is_none() && !self.rule.presence;
         let member = Member {
             token,
@@ -158,14 +158,14 @@ impl RuleChannel {
         if event == REFRESH {
             return Some(match self.refresh(member.as_deref_mut(), socket, payload) {
                 Ok(remaining) => Reply::ok(json!({ "expires_in": remaining.as_secs() })),
-                Err(fault) => Reply::because(reason(socket, REFRESH, fault)),
+                Err(fault) => Reply::because(reason(socket.topic(), REFRESH, fault)),
             });
         }
         if RESERVED.iter().any(|prefix| event.starts_with(prefix)) {
             return Some(Reply::because("event_reserved"));
         }
         if let Err(fault) = self.check_publish(member.as_deref(), socket) {
-            return Some(Reply::because(reason(socket, "publish", fault)));
+            return Some(Reply::because(reason(socket.topic(), "publish", fault)));
         }
         let is_not_kept = self.rule.history.is_some() && matches!(payload, Payload::Binary(_));
         is_not_kept.then(|| Reply::because("bytes_not_kept"))
@@ -189,24 +189,35 @@ impl RuleChannel {
     }
 
     /// Whether a client may join, and the token that it uses.
-    fn admit(
+    pub(super) fn admit(
         &self,
-        socket: &Socket<'_>,
+        topic: &str,
+        of_socket: Option<&SocketToken>,
+        payload: Payload<'_>,
+    ) -> Result<Option<MemberToken>, Refusal> {
+        let token = self.token_for(topic, of_socket, payload);
+        token.map_err(|fault| Refusal::because(reason(topic, "join", fault)))
+    }
+
+    fn token_for(
+        &self,
+        topic: &str,
+        of_socket: Option<&SocketToken>,
         payload: Payload<'_>,
     ) -> Result<Option<MemberToken>, TokenFault> {
         let token = match (&self.auth, self.rule.join) {
             (_, JoinRule::Never) => return Err(TokenFault::Rule),
             // Only the backend gave an identity.
-            (None, _) => socket.token().map(|_| MemberToken::OfSocket),
+            (None, _) => of_socket.map(|_| MemberToken::OfSocket),
             (Some(auth), _) => match token_of(payload)? {
                 Some(token) => {
                     let grant = auth.verify(&token, auth::now())?;
                     Some(MemberToken::Own(Arc::new(grant)))
                 }
-                None => socket.token().map(|_| MemberToken::OfSocket),
+                None => of_socket.map(|_| MemberToken::OfSocket),
             },
         };
-        let grant = token.as_ref().and_then(|token| token.grant(socket));
+        let grant = token.as_ref().and_then(|token| token.grant(of_socket));
         let is_expired = grant.as_deref().is_some_and(is_expired);
         if !self.needs_token() {
             // An expired token of the socket names no user. The rule needs none.
@@ -216,7 +227,7 @@ impl RuleChannel {
         if is_expired {
             return Err(TokenFault::Expired);
         }
-        grant.may_join(socket.topic()).then_some(token).ok_or(TokenFault::Topic)
+        grant.may_join(topic).then_some(token).ok_or(TokenFault::Topic)
     }
 
     /// Whether a client may send to the others.
@@ -291,7 +302,7 @@ impl RuleChannel {
             false => (!grant.may_join(socket.topic())).then_some(TokenFault::Topic),
         };
         if let Some(fault) = fault {
-            let reason = reason(socket, "stay", fault);
+            let reason = reason(socket.topic(), "stay", fault);
             socket.push("token_expired", json!({ "reason": reason }))?;
             // The client gets a `phx_close`, so it does not rejoin with the same token.
             return Ok(Outcome::Stop);
@@ -355,8 +366,8 @@ impl RuleChannel {
 }
 
 /// The reason that a client gets for a fault of its token. The log gets the fault.
-pub(super) fn reason(socket: &Socket<'_>, action: &str, fault: TokenFault) -> &'static str {
-    let (topic, reason) = (socket.topic(), fault.refusal().reason());
+pub(super) fn reason(topic: &str, action: &str, fault: TokenFault) -> &'static str {
+    let reason = fault.refusal().reason();
     tracing::debug!(topic, action, fault = fault.name(), reason, "token refused");
     reason
 }

@@ -270,7 +270,7 @@ impl HookedChannel {
         };
         // The token may have expired while the message waited.
         if let Err(fault) = self.rule.check_publish(state.member.as_deref(), socket) {
-            return Reply::because(reason(socket, "publish", fault));
+            return Reply::because(reason(socket.topic(), "publish", fault));
         }
         let reply = match allowed.is_silent {
             true => Reply::ok(Body::EMPTY),

@@ -17,7 +17,7 @@ use channel::RuleChannel;
 use expiries::Expiries;
 use hooked::HookedChannel;
 use watchfire_auth::{self as auth, Auth, SocketToken};
-use watchfire_channels::PatternError;
+use watchfire_channels::{PatternError, Payload};
 use watchfire_hooks::Hooks;
 use watchfire_hub::history::Bounds;
 use watchfire_types::Instant;
@@ -79,6 +79,7 @@ impl Part for RuleFeature {
         for rule in &self.rules {
             let (auth, expiries) = (self.auth.clone(), self.expiries.clone());
             let channel = RuleChannel { rule: rule.clone(), auth, expiries };
+            let checking = channel.clone();
             let added = match &self.hooks {
                 Some(hooks) if !rule.hooks.is_empty() => {
                     let (hooks, endpoint) = (hooks.clone(), self.endpoint.clone());
@@ -88,6 +89,10 @@ impl Part for RuleFeature {
                 _ => add(registry, rule, channel),
             };
             added.expect("the patterns are checked at the start");
+            let check = move |topic: &str, token: Option<&SocketToken>, payload: Payload<'_>| {
+                checking.admit(topic, token, payload).map(drop)
+            };
+            registry.check_joins(&rule.pattern, Arc::new(check));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Joins and leaves of channels, and clients that are gone.
 
 use std::any::Any;
+use std::time::Duration;
 
 use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId};
@@ -10,7 +11,7 @@ use watchfire_types::Instant;
 use super::client::{JoinedChannel, Transport, Use};
 use super::spans::join_span;
 use super::state::Shard;
-use crate::channel_api::{Crash, NotJoined, Outcome, Refusal, Reply, encoding};
+use crate::channel_api::{Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding, token_in};
 
 impl Shard {
     /// Joins a client to a topic that it is not joined to. After a rejoin, `old` is the join that
@@ -25,6 +26,16 @@ impl Shard {
         let Some(number) = self.shared.registry.find(&message.topic) else {
             return self.refuse(sockets, key, message, &watchfire_channels::Refusal::Unmatched);
         };
+        if let Some(reply) = self.refusal_of_join(key, number, message) {
+            join_span(message).fail("refused");
+            self.metrics.joins_refused.add(1);
+            self.answer(sockets, key, &message.join_ref, message, &reply);
+            self.metrics.join_took(Duration::ZERO);
+            if let Some(old) = old.filter(|_| self.is_connected(key)) {
+                self.close_left_channel(sockets, key, &message.topic, &old);
+            }
+            return;
+        }
         let join_ref = JoinRef::of(message);
         let (id, awaited) = self.subscribe(key, &message.topic, join_ref, number);
         match awaited {
@@ -39,6 +50,22 @@ impl Shard {
                 let arrived = sockets.now();
                 self.complete_join(sockets, id, message, old, None, arrived)
             }
+        }
+    }
+
+    /// Refuses a join that would subscribe the process to its topic, if the client may not join. To subscribe
+    /// costs a message to each other process, and this needs only the token.
+    fn refusal_of_join(&self, key: u32, number: u16, message: &Message<'_>) -> Option<Reply> {
+        if self.shared.cluster.is_alone() || self.hub.subscribers(&message.topic) > 0 {
+            return None;
+        }
+        let check = self.shared.registry.join_check(number)?;
+        let details = self.clients[key as usize].details.as_ref();
+        let token = details.and_then(|details| token_in(details.assigns.as_ref()?));
+        match caught(|| check(&message.topic, token, message.payload)) {
+            Ok(Err(Refusal(NotJoined::Refused(response)))) => Some(Reply::error(response)),
+            // The channel's `join` does the same, and its crash is counted.
+            Ok(_) | Err(_) => None,
         }
     }
 
