@@ -27,7 +27,8 @@ impl Processes {
         self.own.publisher.reserved.check(topic)
     }
 
-    /// Asks every process. If one does not answer, the result is an error, but the others were asked.
+    /// Asks every process at the same time. If one does not answer, the result is an error, but the others were
+    /// asked.
     pub async fn ask_all<T: DeserializeOwned>(
         &self,
         question: &Question<'_>,
@@ -40,16 +41,18 @@ impl Processes {
     pub async fn ask_all_as_text(&self, question: &Question<'_>) -> Result<Vec<String>, CallError> {
         let cluster = self.link.cluster();
         let others: Vec<NodeId> = cluster.others().map(|(node, _)| node).collect();
-        let mut answers = vec![self.ask_here(question).await];
-        for node in others {
-            match self.link.request(node, question).await {
-                Some(answer) => answers.push(Ok(answer)),
+        let others = self.link.request_each(others, question);
+        let (own, others) = tokio::join!(self.ask_here(question), others);
+        let mut answers = vec![own?];
+        for (node, answer) in others {
+            match answer {
+                Ok(answer) => answers.push(answer),
                 // A process that has ended has no clients.
-                None if !cluster.is_up(node) => {}
-                None => answers.push(Err(no_answer())),
+                Err(_) if !cluster.is_up(node) => {}
+                Err(_) => return Err(no_answer()),
             }
         }
-        answers.into_iter().collect()
+        Ok(answers)
     }
 
     /// The process that writes the log of a topic. `None`: the topic has no history.

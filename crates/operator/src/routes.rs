@@ -290,10 +290,6 @@ async fn denied_addresses(State(operator): State<Arc<OperatorView>>) -> Answer {
 /// How long an address is denied when the operator names no time, and at most.
 const DENIED_SECONDS: u64 = 3_600;
 const DENIED_SECONDS_MAX: u64 = 30 * 86_400;
-/// Connections that a shard ends at a time. Ending one costs some microseconds.
-const ENDED_AT_A_TIME: usize = 500;
-/// An address with more connections than these rounds end keeps the rest.
-const END_ROUNDS_MAX: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -324,16 +320,7 @@ async fn deny_address(
         denied.deny(address, Duration::from_secs(seconds)).map_err(Problem::TooManyDenied)?;
     let text = format!("The operator denied {address} for {seconds} s");
     operator.note_for_machine("address_denied", text).await;
-    let mut disconnected = 0;
-    for _ in 0..END_ROUNDS_MAX {
-        let call = Call::Clients(ClientCall::EndAddress { address, count: ENDED_AT_A_TIME });
-        let ended = operator.call_everywhere(&call).await;
-        let ended: u64 = ended.iter().filter_map(|text| text.parse::<u64>().ok()).sum();
-        disconnected += ended;
-        if ended == 0 {
-            break;
-        }
-    }
+    let disconnected = operator.end_address(address).await;
     tracing::warn!(%address, seconds, disconnected, "the operator denied an address");
     let answer = json!({ "address": address, "until_ms": until_ms, "disconnected": disconnected });
     Ok(Json(answer).into_response())

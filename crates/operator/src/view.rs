@@ -1,6 +1,7 @@
 //! The operator's view of one process, and the calls with which processes ask each other for theirs.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,11 @@ use super::troubles::TroubleMetrics;
 
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Connections that a shard ends at a time. Ending one costs some microseconds.
+const ENDED_AT_A_TIME: usize = 500;
+/// An address with more connections than these rounds end keeps the rest.
+const END_ROUNDS_MAX: usize = 200;
 
 /// The parts of the server that the operator's view reads.
 pub(crate) struct OperatorParts {
@@ -160,27 +166,36 @@ impl OperatorView {
     pub(super) async fn call_all(self: &Arc<Self>, machine: &Machine, call: &Call) -> Vec<String> {
         let (cluster, me) = (self.link.cluster(), self.link.cluster().me());
         let is_up = |node: &NodeId| *node == me || cluster.is_up(*node);
-        self.call_each(machine.nodes().filter(is_up), call).await
-    }
-
-    /// Calls the processes of all machines at the same time. Those that do not answer are missing.
-    pub(super) async fn call_everywhere(self: &Arc<Self>, call: &Call) -> Vec<String> {
-        let cluster = self.link.cluster();
-        let others: Vec<NodeId> = cluster.others().map(|(node, _)| node).collect();
-        self.call_each(others.into_iter().chain([cluster.me()]), call).await
-    }
-
-    async fn call_each(
-        self: &Arc<Self>,
-        nodes: impl Iterator<Item = NodeId>,
-        call: &Call,
-    ) -> Vec<String> {
         let mut calls = JoinSet::new();
-        for node in nodes {
+        for node in machine.nodes().filter(is_up) {
             let (operator, call) = (self.clone(), call.clone());
             calls.spawn(async move { operator.call(node, &call).await });
         }
         calls.join_all().await.into_iter().flatten().collect()
+    }
+
+    /// Ends the connections of an address in the processes of all machines at the same time, and returns
+    /// their number. A process that does not answer keeps the rest.
+    pub(super) async fn end_address(self: &Arc<Self>, address: IpAddr) -> u64 {
+        let cluster = self.link.cluster();
+        let mut ends = JoinSet::new();
+        for node in cluster.others().map(|(node, _)| node).chain([cluster.me()]) {
+            let operator = self.clone();
+            ends.spawn(async move {
+                let call =
+                    Call::Clients(ClientCall::EndAddress { address, count: ENDED_AT_A_TIME });
+                let mut all = 0;
+                for _ in 0..END_ROUNDS_MAX {
+                    let ended = operator.call(node, &call).await.and_then(|text| text.parse().ok());
+                    match ended {
+                        None | Some(0u64) => break,
+                        Some(ended) => all += ended,
+                    }
+                }
+                all
+            });
+        }
+        ends.join_all().await.into_iter().sum()
     }
 
     /// Answers a call, immediately or from another thread. `None`: a shard is too busy.

@@ -2,8 +2,8 @@
 //! changed on one after the other.
 
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ use crate::{KEY, ok};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const SECRET: [u8; 32] = [7; 32];
+/// The topics of which a machine was told that another one subscribes to them.
+static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Counts the exchanges of all tests.
 static EXCHANGES: AtomicU32 = AtomicU32::new(0);
 
@@ -77,6 +79,10 @@ impl ClusterPart for NotesPart {
 
     fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
         postcard::from_bytes::<String>(message).map(drop)
+    }
+
+    fn introduce_to(&self, _: NodeId, topic: &str) {
+        TOLD.lock().unwrap().push(topic.to_owned());
     }
 
     /// Sends a note, also to a machine without the part.
@@ -318,4 +324,48 @@ fn a_request_for_a_part_that_a_machine_does_not_have_fails_at_once() {
     let outcome =
         runtime.expect("a runtime").block_on(link.request_if_there::<()>(other.node, &()));
     assert_eq!(outcome, Err(Unanswered::NoPart));
+}
+
+#[test]
+fn processes_that_do_not_answer_delay_a_question_to_all_by_one_timeout() {
+    let [one, two, three] = [0, 1, 2].map(|node| start(node, &base()));
+    link(&one, &two);
+    link(&one, &three);
+    // The part of the others drops each request.
+    let link = PartLink::new(one.server.cluster(), PartName::new("notes", 1));
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    let (answers, took) = runtime.block_on(async {
+        let began = tokio::time::Instant::now();
+        let answers = link.request_each::<()>([two.node, three.node], &()).await;
+        (answers, began.elapsed())
+    });
+    let none = [two.node, three.node].map(|node| (node, Err(Unanswered::NoAnswer)));
+    assert_eq!(answers, none);
+    assert_eq!(took.as_secs(), 2);
+}
+
+#[test]
+fn other_machines_do_not_hear_of_a_topic_that_a_client_may_not_join() {
+    let mut config = base();
+    config.settings.auth.hs256_secret = KEY.repeat(3);
+    config
+        .settings
+        .channels
+        .rules
+        .push(ChannelRule { join: JoinRule::Token, ..rule("closed:*", None) });
+    let (one, other) = (start(0, &config), start(1, &config));
+    link(&one, &other);
+    let mut client = Client::connect(&one.server);
+    for payload in [json!({}), json!({ "token": "text" })] {
+        assert_eq!(client.join("closed:1", payload)["status"], "error");
+    }
+    // The other machine hears of the topics of one in their order.
+    assert_eq!(client.join("news:open", json!({}))["status"], "ok");
+    let started = Instant::now();
+    while !TOLD.lock().unwrap().iter().any(|topic| topic == "news:open") {
+        assert!(started.elapsed() < DEADLINE, "the other machine is told");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!TOLD.lock().unwrap().iter().any(|topic| topic.starts_with("closed:")));
 }

@@ -209,7 +209,7 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
     let path = request.uri.path();
     match path {
         "/healthz" => return Ok("ok".into_response()),
-        "/metrics" => return Ok(operator::metrics(shared).await),
+        "/metrics" => return Ok(operator::metrics(shared, &request.headers).await),
         _ => {}
     }
     let client = client_of(request);

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
-use http::header;
+use http::{HeaderMap, header};
+use watchfire_types::MetricsFormat;
 
 use super::Shared;
 use crate::oci::{ApiError, ErrorCode};
@@ -32,9 +33,12 @@ pub(super) async fn status(shared: &Arc<Shared>) -> Response {
 }
 
 /// Answers `GET /metrics`, which names no image.
-pub(super) async fn metrics(shared: &Arc<Shared>) -> Response {
-    let text = metrics::render(report(shared).await);
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+pub(super) async fn metrics(shared: &Arc<Shared>, headers: &HeaderMap) -> Response {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = MetricsFormat::preferred(accept);
+    let text = format.write(metrics::render(report(shared).await));
+    ([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")], text)
+        .into_response()
 }
 
 async fn report(shared: &Shared) -> StatusReport {

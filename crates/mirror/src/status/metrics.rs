@@ -12,8 +12,6 @@ use prometheus_client::registry::Registry;
 
 use super::{RequestTotals, SourceTotals, StatusReport};
 
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 pub(crate) fn render(report: StatusReport) -> String {
     let mut registry = Registry::with_prefix("watchfire_mirror");
     registry.register_collector(Box::new(Exporter(report)));

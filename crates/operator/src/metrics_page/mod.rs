@@ -9,11 +9,10 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use http::header;
-use tokio::task::JoinSet;
+use http::{HeaderMap, header};
 use watchfire::feature::{ClusterPart, MetricWriter, Part, PartLink, PendingResponse};
 use watchfire_metrics::Snapshot;
-use watchfire_types::NodeId;
+use watchfire_types::{MetricsFormat, NodeId};
 
 /// Everything that `/metrics` shows, collected when it is requested.
 pub(crate) struct MetricsPage {
@@ -39,13 +38,11 @@ impl MetricsPage {
     /// The metrics of each process of this machine. A process that does not answer in time is missing,
     /// which `watchfire_processes` shows.
     pub async fn collect(&self) -> Vec<(NodeId, Snapshot)> {
-        let mut requests = JoinSet::new();
-        for (node, _) in self.link.cluster().near_others() {
-            let link = self.link.clone();
-            requests.spawn(async move { Some((node, link.request(node, &()).await?)) });
-        }
         let own = (self.link.cluster().me(), self.snapshot());
-        let mut snapshots: Vec<_> = requests.join_all().await.into_iter().flatten().collect();
+        let others: Vec<NodeId> = self.link.cluster().near_others().map(|(node, _)| node).collect();
+        let asked = self.link.request_each(others, &()).await.into_iter();
+        let mut snapshots: Vec<_> =
+            asked.filter_map(|(node, snapshot)| Some((node, snapshot.ok()?))).collect();
         snapshots.push(own);
         snapshots.sort_by_key(|(node, _)| *node);
         snapshots
@@ -75,11 +72,13 @@ impl ClusterPart for MetricsPage {
     }
 }
 
-async fn show(State(page): State<Arc<MetricsPage>>) -> impl IntoResponse {
+async fn show(State(page): State<Arc<MetricsPage>>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = MetricsFormat::preferred(accept);
     let mut merged = Snapshot::default();
     page.collect().await.into_iter().for_each(|(_, snapshot)| merged.merge(snapshot));
-    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, openmetrics)], exposition::text(merged))
+    let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+    (headers, format.write(exposition::text(merged)))
 }
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ impl DenyCalls {
     async fn apply_elsewhere(&self, change: &Change) -> usize {
         let mut failed = 0;
         let others: Vec<NodeId> = self.link.cluster().far_others().collect();
-        for node in others {
-            let error = match self.link.request_if_there::<String>(node, change).await {
+        for (node, answer) in self.link.request_each::<String>(others, change).await {
+            let error = match answer {
                 Ok(answer) if answer == DONE => continue,
                 // A machine without pages has no deny-list.
                 Err(Unanswered::NoPart) => continue,

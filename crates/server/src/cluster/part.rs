@@ -98,14 +98,38 @@ impl PartLink {
         to: NodeId,
         request: &impl Serialize,
     ) -> Result<R, Unanswered> {
-        let request = message::encode_body(request);
-        let response = self.cluster.request(to, self.name, request).await?;
-        postcard::from_bytes(&response).map_err(|error| {
-            // A bug, because messages of another format do not arrive.
-            tracing::error!(%to, %error, "cannot decode a response of another process");
-            Unanswered::NoAnswer
-        })
+        let mut answers = self.request_each([to], request).await;
+        answers.pop().expect("one process was asked").1
     }
+
+    /// Sends a request to several processes at the same time, and waits for all responses. A process that
+    /// does not answer delays the result by one timeout, however many others do not either.
+    pub async fn request_each<R: DeserializeOwned>(
+        &self,
+        to: impl IntoIterator<Item = NodeId>,
+        request: &impl Serialize,
+    ) -> Vec<(NodeId, Result<R, Unanswered>)> {
+        let request = message::encode_body(request);
+        let send = |node| (node, self.cluster.request(node, self.name, &request));
+        let sent: Vec<_> = to.into_iter().map(send).collect();
+        let mut answers = Vec::new();
+        for (node, sent) in sent {
+            let response = match sent {
+                Some(sent) => sent.response().await,
+                None => Err(Unanswered::NoAnswer),
+            };
+            answers.push((node, response.and_then(|bytes| decode(node, &bytes))));
+        }
+        answers
+    }
+}
+
+fn decode<R: DeserializeOwned>(from: NodeId, response: &[u8]) -> Result<R, Unanswered> {
+    postcard::from_bytes(response).map_err(|error| {
+        // A bug, because messages of another format do not arrive.
+        tracing::error!(%from, %error, "cannot decode a response of another process");
+        Unanswered::NoAnswer
+    })
 }
 
 /// A part's handler for messages and events of the other processes.

@@ -20,7 +20,7 @@ use super::handoff::HandoffTargets;
 use super::load::{LoadReports, ProcessLoad};
 use super::message::{self, Message};
 use super::part_name::PartName;
-use super::requests::{PendingRequests, Unanswered};
+use super::requests::{PendingRequests, SentRequest, Unanswered};
 
 /// The most processes that one server may have: each is a node of the bus. With 20,000 open files
 /// each, they hold 2.3 million sockets.
@@ -199,28 +199,19 @@ impl Cluster {
         self.ready_up_to.send_modify(|known| *known = up_to.max(*known));
     }
 
-    /// Sends a request to a part in another process and waits for the response.
-    pub(super) async fn request(
+    /// Sends a request to a part in another process. `None`: it cannot be sent.
+    pub(super) fn request(
         &self,
         to: NodeId,
         part: PartName,
-        body: Vec<u8>,
-    ) -> Result<Vec<u8>, Unanswered> {
-        let (number, response) = self.requests.open(to).ok_or(Unanswered::NoAnswer)?;
-        let request = Message::Request { number, part: part.id(), body: &body };
+        body: &[u8],
+    ) -> Option<SentRequest<'_>> {
+        let sent = self.requests.open(to, RESPONSE_TIMEOUT)?;
+        let request = Message::Request { number: sent.number, part: part.id(), body };
         let bytes = message::encode(PartName::CLUSTER, &request);
         // A client that one process has just answered may ask another one about it, such as a leave
         // with a token that a join replaced.
-        let sent = self.bus.as_ref().map(|bus| bus.send_in_turn(to, bytes, Loss::Drop));
-        let response = match sent {
-            Some(Ok(())) => {
-                let outcome = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
-                outcome.ok().and_then(Result::ok).unwrap_or(Err(Unanswered::NoAnswer))
-            }
-            Some(Err(_)) | None => Err(Unanswered::NoAnswer),
-        };
-        self.requests.close(number);
-        response
+        self.bus.as_ref()?.send_in_turn(to, bytes, Loss::Drop).ok().map(|()| sent)
     }
 
     /// Sends the response to a request.

@@ -1,9 +1,11 @@
 //! Requests to other processes that wait for their responses.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use watchfire_types::NodeId;
 
 /// Requests that may wait at the same time. At the limit, a further request fails immediately, as if
@@ -36,17 +38,17 @@ struct State {
 }
 
 impl PendingRequests {
-    /// Registers a request to a process; `None` when too many wait.
-    pub fn open(&self, to: NodeId) -> Option<(u64, Outcome)> {
+    /// Registers a request to a process, which has this time to answer; `None` when too many wait.
+    pub fn open(&self, to: NodeId, timeout: Duration) -> Option<SentRequest<'_>> {
         let mut state = self.0.lock();
         if state.waiting.len() >= REQUESTS_MAX {
             return None;
         }
         state.last_number += 1;
         let number = state.last_number;
-        let (sender, response) = oneshot::channel();
+        let (sender, outcome) = oneshot::channel();
         state.waiting.insert(number, (to, sender));
-        Some((number, response))
+        Some(SentRequest { all: self, number, outcome, until: Instant::now() + timeout })
     }
 
     /// Delivers the outcome of a request. Without a waiting request it is dropped.
@@ -56,13 +58,29 @@ impl PendingRequests {
         }
     }
 
-    /// Forgets a request.
-    pub fn close(&self, number: u64) {
-        self.0.lock().waiting.remove(&number);
-    }
-
     /// Fails every request to a process that is gone.
     pub fn node_down(&self, node: NodeId) {
         self.0.lock().waiting.retain(|_, (to, _)| *to != node);
+    }
+}
+
+/// A request that waits for its response. It is forgotten when this is dropped.
+pub(super) struct SentRequest<'a> {
+    all: &'a PendingRequests,
+    pub number: u64,
+    outcome: Outcome,
+    until: Instant,
+}
+
+impl SentRequest<'_> {
+    pub async fn response(mut self) -> Result<Vec<u8>, Unanswered> {
+        let outcome = timeout_at(self.until, &mut self.outcome).await;
+        outcome.ok().and_then(Result::ok).unwrap_or(Err(Unanswered::NoAnswer))
+    }
+}
+
+impl Drop for SentRequest<'_> {
+    fn drop(&mut self) {
+        self.all.0.lock().waiting.remove(&self.number);
     }
 }
