@@ -21,6 +21,7 @@ pub enum Code {
     IdempotencyConflict,
     TooMany,
     Unavailable,
+    UnsupportedEncoding,
 }
 
 impl Code {
@@ -39,6 +40,7 @@ impl Code {
             Code::IdempotencyConflict => "idempotency_conflict",
             Code::TooMany => "too_many",
             Code::Unavailable => "unavailable",
+            Code::UnsupportedEncoding => "unsupported_encoding",
         }
     }
 
@@ -55,6 +57,7 @@ impl Code {
             Code::IdempotencyConflict => StatusCode::UNPROCESSABLE_ENTITY,
             Code::TooMany => StatusCode::TOO_MANY_REQUESTS,
             Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Code::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         }
     }
 }
@@ -93,6 +96,7 @@ impl IntoResponse for CallError {
             Code::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer")),
             Code::MethodNotAllowed => Some((header::ALLOW, "POST")),
             Code::TooMany | Code::Unavailable => Some((header::RETRY_AFTER, "1")),
+            Code::UnsupportedEncoding => Some((header::ACCEPT_ENCODING, "gzip")),
             _ => None,
         };
         if let Some((name, value)) = header {
@@ -112,8 +116,8 @@ mod tests {
         let code = "/components/schemas/Error/properties/error/properties/code/enum";
         let listed = document.pointer(code).expect("the codes").clone();
         let codes: Vec<Code> = serde_json::from_value(listed).expect("only known codes");
-        // `Unavailable` is the last one.
-        assert_eq!(codes.len(), Code::Unavailable as usize + 1);
+        // `UnsupportedEncoding` is the last one.
+        assert_eq!(codes.len(), Code::UnsupportedEncoding as usize + 1);
         for (index, code) in codes.into_iter().enumerate() {
             assert_eq!(code as usize, index);
         }

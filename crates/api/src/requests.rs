@@ -1,5 +1,6 @@
 //! Calls over HTTP: whose they are, what they ask for, and how many run.
 
+use std::io::Read as _;
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,13 +9,14 @@ use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
-use watchfire::feature::CountersBy;
+use watchfire::feature::{CountersBy, is_utf8};
 
 use super::error::{CallError, Code, respond};
 use super::keys::{Key, Keys};
@@ -100,7 +102,7 @@ impl Calls {
             let message = "api.requests_max requests run already; try again";
             CallError::new(Code::TooMany, message)
         })?;
-        let body = self.read(body).await?;
+        let body = self.unpacked(&parts.headers, self.read(body).await?)?;
         match method.run {
             Run::Publish(method) => self.publish(key, method, &parts, &body).await,
             Run::Ask(ask) => {
@@ -115,15 +117,45 @@ impl Calls {
         let max = self.body_bytes_max;
         match Limited::new(body, max).collect().await {
             Ok(body) => Ok(body.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => {
-                let message = format!("the body has more than {max} bytes (api.body_bytes_max)");
-                Err(CallError::new(Code::PayloadTooLarge, message))
-            }
+            Err(error) if error.is::<LengthLimitError>() => Err(self.too_large()),
             Err(_) => {
                 let message =
                     "cannot read the body: it is not complete, or its chunks are not valid";
                 Err(CallError::new(Code::BadRequest, message))
             }
+        }
+    }
+
+    fn too_large(&self) -> CallError {
+        let max = self.body_bytes_max;
+        let message = format!("the body has more than {max} bytes (api.body_bytes_max)");
+        CallError::new(Code::PayloadTooLarge, message)
+    }
+
+    /// The body without its coding (RFC 9110, 8.4). The limit holds for both.
+    fn unpacked(&self, headers: &HeaderMap, body: Bytes) -> Result<Bytes, CallError> {
+        let codings: Vec<&[u8]> =
+            headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
+        match codings[..] {
+            _ if body.is_empty() => return Ok(body),
+            [] => return Ok(body),
+            [one] if one.eq_ignore_ascii_case(b"identity") => return Ok(body),
+            [one] if one.eq_ignore_ascii_case(b"gzip") => {}
+            _ => {
+                let message =
+                    "cannot read a body of this Content-Encoding: send it as gzip, or as it is";
+                return Err(CallError::new(Code::UnsupportedEncoding, message));
+            }
+        }
+        let mut unpacked = Vec::new();
+        let mut reader = MultiGzDecoder::new(&*body).take(self.body_bytes_max as u64 + 1);
+        if let Err(error) = reader.read_to_end(&mut unpacked) {
+            let message = format!("cannot unpack the body, which is not valid gzip: {error}");
+            return Err(CallError::new(Code::BadRequest, message));
+        }
+        match unpacked.len() > self.body_bytes_max {
+            true => Err(self.too_large()),
+            false => Ok(unpacked.into()),
         }
     }
 
@@ -205,6 +237,10 @@ fn json_of<'a>(parts: &Parts, body: &'a [u8]) -> Result<&'a [u8], CallError> {
 fn binary_target(method: PublishMethod, parts: &Parts) -> Result<BinaryTarget, CallError> {
     if method != PublishMethod::Publish {
         let message = "only publish takes bytes (application/octet-stream); write the call as JSON";
+        return Err(CallError::new(Code::BadRequest, message));
+    }
+    if !is_utf8(&parts.uri) {
+        let message = "cannot read the query: it is not UTF-8; escape the bytes of UTF-8 in it";
         return Err(CallError::new(Code::BadRequest, message));
     }
     let target = Query::<BinaryTarget>::try_from_uri(&parts.uri);

@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
-use watchfire::feature::refuse_call as refuse;
+use watchfire::feature::{is_utf8, refuse_call as refuse};
 use watchfire_sockets::is_host_and_port;
 
 use super::access::Access;
@@ -105,6 +105,10 @@ pub(super) async fn guard(
     if !has_valid_host(&request) {
         let message = "Send one Host header with a name or an address, and a port.";
         return refuse(StatusCode::BAD_REQUEST, "no valid host", message);
+    }
+    if !is_utf8(request.uri()) {
+        let message = "Write the path and the query in UTF-8, and escape its bytes.";
+        return refuse(StatusCode::BAD_REQUEST, "not UTF-8", message);
     }
     let local = request.extensions().get::<LocalAddress>().map_or(guard.address, |local| local.0);
     let Err(refused) = guard.check(request.uri().path(), request.headers(), local.ip()) else {

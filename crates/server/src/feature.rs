@@ -42,7 +42,8 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use http::StatusCode;
+use http::{StatusCode, Uri};
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use watchfire_sockets::{Adopter, RequestHead};
 use watchfire_types::Instant;
@@ -300,6 +301,13 @@ pub struct Started<'a> {
     pub is_shared: bool,
     /// Whether another server runs until this one is ready.
     pub is_successor: bool,
+}
+
+/// Whether the path and the query of a request are UTF-8 once their percent escapes are decoded. A router
+/// would replace what is not.
+pub fn is_utf8(uri: &Uri) -> bool {
+    let all = uri.path_and_query().map_or("", |all| all.as_str());
+    percent_decode_str(all).decode_utf8().is_ok()
 }
 
 /// The answer to a refused call of the operator: a short reason for programs, and a message for people.

@@ -1,8 +1,11 @@
 //! The HTTP API in one process: keys, calls and repeats.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, StartError};
 use watchfire_api::{Api, ApiKeyError, ApiListen, ApiSettings};
@@ -82,12 +85,59 @@ fn bytes_are_published_as_a_binary_broadcast_and_skipped_for_v1() {
     ok(&server, "publish", &message("rooms:1", 7));
     assert_eq!(old.receive()["payload"]["n"], 7, "the socket without binary frames stays open");
 
-    for path in ["/api/publish", "/api/publish?topic=rooms%3A1", "/api/broadcast?topic=a&event=b"] {
+    for path in [
+        "/api/publish",
+        "/api/publish?topic=rooms%3A1",
+        "/api/publish?topic=rooms%3A%E4&event=bin",
+        "/api/broadcast?topic=a&event=b",
+    ] {
         let refused = parse(&http(&server, &request(path, &lines, "x")));
         assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{path}");
     }
     let reserved = "/api/publish?topic=phoenix&event=b";
     assert_eq!(parse(&http(&server, &request(reserved, &lines, "x"))).code(), "topic_invalid");
+}
+
+#[test]
+fn a_body_may_be_gzip_and_the_limit_holds_for_what_it_unpacks_to() {
+    let mut settings = api_settings();
+    settings.section_mut::<ApiSettings>().body_bytes_max = 20_000;
+    let server = application(settings).start().expect("the server starts");
+    let mut ada = client(&server, "ada");
+    ada.join("rooms:1", json!({}));
+    let call = |coding: &str, body: &[u8]| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let head = format!(
+            "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             authorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
+             content-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        parse(&response)
+    };
+    let gzip = |body: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(body).unwrap();
+        encoder.finish().unwrap()
+    };
+    let body = message("rooms:1", 7).to_string();
+    for coding in ["gzip", "GZIP"] {
+        assert_eq!(call(coding, &gzip(body.as_bytes())).status, 200, "{coding}");
+        assert_eq!(ada.receive()[4]["n"], 7);
+    }
+    assert_eq!(call("identity", body.as_bytes()).status, 200);
+    let large = gzip(&b" ".repeat(20_001));
+    assert!(large.len() < 1_000);
+    assert_eq!(call("gzip", &large).code(), "payload_too_large");
+    assert_eq!(call("gzip", body.as_bytes()).code(), "bad_request");
+    for coding in ["br", "gzip, gzip"] {
+        let refused = call(coding, body.as_bytes());
+        assert_eq!((refused.status, refused.code()), (415, "unsupported_encoding"), "{coding}");
+        assert!(refused.head.contains("\r\naccept-encoding: gzip"), "{}", refused.head);
+    }
 }
 
 #[test]
