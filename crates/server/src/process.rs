@@ -1,6 +1,6 @@
 use std::io;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for a signal to stop the process: Ctrl-C or SIGTERM.
 ///
@@ -17,6 +17,12 @@ pub fn stop_signal() -> impl Future<Output = io::Result<()>> {
         }
         Ok(())
     }
+}
+
+/// Signals that do not end this process while the result lives. The parts that reload something listen for
+/// SIGHUP, too. Tools that rotate logs send SIGUSR1, for which there is nothing to do.
+pub(crate) fn outlived_signals() -> io::Result<Vec<Signal>> {
+    [SignalKind::hangup(), SignalKind::user_defined1()].into_iter().map(signal).collect()
 }
 
 /// Raises this process's soft limit of open files to its hard limit, and returns the new limit.

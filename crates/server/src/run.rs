@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_cluster::workers::join_supervisor;
@@ -15,6 +14,7 @@ use crate::machines;
 use crate::multi_process::{
     RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
 };
+use crate::process::outlived_signals;
 use crate::restart::{Inherited, Opened, report_ready};
 use crate::server::{ProcessRole, RunningServer, Server, StartError, shards};
 use crate::settings::Settings;
@@ -100,9 +100,7 @@ impl Server {
         };
         let role = ProcessRole { inherited: Some(listeners), is_successor, ..role };
         let cluster_settings = self.settings().cluster.clone();
-        // The parts that reload something listen for it, too. Without them, it must not end the
-        // process.
-        let _hangup = signal(SignalKind::hangup())?;
+        let _outlived = outlived_signals()?;
         let server = self.start_as(role)?;
         // Ends after the drain, so that clients hear of each other until then.
         let links = match (&machine, &bus) {

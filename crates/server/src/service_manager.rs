@@ -4,7 +4,11 @@
 //! Every function does nothing when no service manager started the server.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -62,9 +66,19 @@ pub(crate) fn watchdog_period() -> Option<Duration> {
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    if let Err(error) = try_notify(env::var_os("NOTIFY_SOCKET").as_deref(), states) {
         tracing::warn!(%error, ?states, "cannot notify the service manager");
     }
+}
+
+/// `sd_notify` takes a name in the abstract namespace for a path. It begins with `@` (sd_notify(3)).
+fn try_notify(socket: Option<&OsStr>, states: &[NotifyState<'_>]) -> io::Result<()> {
+    let Some(name) = socket.and_then(|socket| socket.as_bytes().strip_prefix(b"@")) else {
+        return sd_notify::notify(states);
+    };
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    let address = SocketAddr::from_abstract_name(name)?;
+    UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
 /// The listeners that the service manager opened, in its order.
@@ -102,5 +116,22 @@ pub(crate) fn hide_from(command: &mut Command) {
 pub(crate) fn pass_to(command: &mut Command) {
     for variable in ["WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"] {
         command.env_remove(variable);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_manager_with_a_socket_in_the_abstract_namespace_is_notified() {
+        let name = format!("watchfire-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let manager = UnixDatagram::bind_addr(&address).unwrap();
+        let states = [NotifyState::Ready, NotifyState::Status("serving")];
+        try_notify(Some(OsStr::new(&format!("@{name}"))), &states).unwrap();
+        let mut received = [0; 100];
+        let len = manager.recv(&mut received).unwrap();
+        assert_eq!(&received[..len], b"READY=1\nSTATUS=serving\n");
     }
 }

@@ -40,8 +40,9 @@ pub(crate) fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Ve
     response.extend_from_slice(b"\r\n");
 }
 
-/// A response with a status and one line, after which the connection ends.
-pub(crate) fn refusal(status: u16, reason: &str) -> Bytes {
+/// A response with a status and one line, after which the connection ends. That of a `HEAD` ends before the
+/// line (RFC 9110, 9.3.2).
+pub(crate) fn refusal(status: u16, reason: &str, is_head: bool) -> Bytes {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let name = status.canonical_reason().unwrap_or("Refused");
     let version = match status {
@@ -51,11 +52,17 @@ pub(crate) fn refusal(status: u16, reason: &str) -> Bytes {
         _ => "",
     };
     let line_end = if reason.is_empty() { "" } else { "\n" };
+    let content = match is_head {
+        true => "\r\n".to_owned(),
+        false => {
+            let len = reason.len() + line_end.len();
+            format!("content-length: {len}\r\n\r\n{reason}{line_end}")
+        }
+    };
     format!(
         "HTTP/1.1 {} {name}\r\nconnection: close\r\n{version}\
-         content-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\r\n{reason}{line_end}",
+         content-type: text/plain; charset=utf-8\r\n{content}",
         status.as_u16(),
-        reason.len() + line_end.len(),
     )
     .into()
 }
@@ -70,15 +77,16 @@ mod tests {
 
     #[test]
     fn a_refusal_is_a_complete_response() {
-        let response = refusal(403, "not from there");
+        let response = refusal(403, "not from there", false);
         assert!(text(&response).starts_with("HTTP/1.1 403 Forbidden\r\n"));
         assert!(text(&response).ends_with("content-length: 15\r\n\r\nnot from there\n"));
-        assert!(text(&refusal(403, "")).ends_with("content-length: 0\r\n\r\n"));
+        assert!(text(&refusal(403, "", false)).ends_with("content-length: 0\r\n\r\n"));
+        assert!(text(&refusal(403, "not from there", true)).ends_with("charset=utf-8\r\n\r\n"));
     }
 
     #[test]
     fn the_refusal_of_another_version_names_the_supported_one() {
-        assert!(text(&refusal(426, "")).contains("\r\nsec-websocket-version: 13\r\n"));
+        assert!(text(&refusal(426, "", false)).contains("\r\nsec-websocket-version: 13\r\n"));
     }
 
     #[test]

@@ -14,11 +14,13 @@
 //! ```
 
 mod origin;
+mod path;
 mod query;
 mod subprotocol;
 mod version;
 
 pub use origin::{OriginPattern, OriginPatternError, OriginPolicy, is_local_host};
+pub use path::is_same_path;
 pub use query::{PARAM_DEPTH_MAX, PARAMS_MAX, Params, QueryError};
 pub use subprotocol::{PHOENIX, SubprotocolRefusal, Subprotocols, negotiate};
 pub use version::UnsupportedVersion;

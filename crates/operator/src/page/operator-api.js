@@ -85,7 +85,8 @@ export class Api {
     let response
     let answer
     try {
-      response = await fetch(url, { method, headers, signal: signals, cache: 'no-store', credentials: 'omit', redirect: 'error' })
+      // Below the address of the page, which a proxy may serve below a path of its own.
+      response = await fetch(`.${url}`, { method, headers, signal: signals, cache: 'no-store', credentials: 'omit', redirect: 'error' })
       answer = await (response.ok ? read : jsonOf)(response)
     } catch (error) {
       if (signal?.aborted) throw error

@@ -6,15 +6,17 @@ mod longpoll;
 mod request_log;
 mod spans;
 
+use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state, map_request_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_request};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Router};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use watchfire_auth::Auth;
+use watchfire_channels::handshake::is_same_path;
 
 pub use self::request_log::log_requests;
 use crate::proxies::{RequestedHost, TrustedProxies};
@@ -46,7 +48,14 @@ pub(crate) fn router(
     }
     // Inside the layer that names the client.
     let router = log_requests(router, &settings.log);
-    let router = router.layer(map_request_with_state(shared.proxies.clone(), name_client));
+    let (proxies, longpoll_path) = (shared.proxies.clone(), shared.longpoll_path.clone());
+    let prepare = move |mut request: Request| {
+        name_client(&proxies, &mut request);
+        name_path(&longpoll_path, &mut request);
+        ready(request)
+    };
+    // A layer of the inner router would run after it has chosen the route.
+    let router = Router::new().fallback_service(router).layer(map_request(prepare));
     match watchfire_traces::is_on() {
         true => router.layer(from_fn(spans::trace)),
         false => router,
@@ -72,10 +81,10 @@ async fn check_origin(
 
 /// Replaces the address of a request by that of the client behind trusted proxies, and notes the
 /// host that the client requested.
-async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Request) -> Request {
+fn name_client(proxies: &TrustedProxies, request: &mut Request) {
     let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied()
     else {
-        return request;
+        return;
     };
     let headers = request.headers();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
@@ -84,5 +93,15 @@ async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Re
     let (from, host) = (client.from, RequestedHost(client.host.to_owned()));
     request.extensions_mut().insert(ConnectInfo(from));
     request.extensions_mut().insert(host);
-    request
+}
+
+/// Writes the path of long poll as the settings have it, when a client has another spelling of it.
+fn name_path(longpoll_path: &str, request: &mut Request) {
+    let uri = request.uri();
+    if uri.path() == longpoll_path || !is_same_path(uri.path(), longpoll_path) {
+        return;
+    }
+    let target = format!("{longpoll_path}?{}", uri.query().unwrap_or_default());
+    let target = target.parse::<Uri>().expect("the path and the query are valid");
+    *request.uri_mut() = target;
 }

@@ -18,6 +18,7 @@ use super::{RunError, Started, StartupData, worker_settings};
 use crate::cluster::PROCESSES_MAX;
 use crate::hangups::Hangups;
 use crate::machines::{self, ClusterError, Machine};
+use crate::process::outlived_signals;
 use crate::restart::{Inherited, Opened, Restarts, report_ready};
 use crate::server::{Server, StartError, random_secret};
 use crate::service_manager;
@@ -150,6 +151,7 @@ pub(crate) async fn supervise_all(
     if processes > PROCESSES_MAX {
         return Err(RunError::TooManyProcesses { processes });
     }
+    let _outlived = outlived_signals()?;
     let mut hangup = signal(SignalKind::hangup())?;
     let open = OpenServer::open(server, processes, inherited).await?;
     let OpenServer { workers, shares, startup_data, drain_period, restarts, .. } = open;

@@ -19,17 +19,16 @@ use watchfire_types::NodeId;
 use super::{RunError, StartupData};
 use crate::cluster::{Balancer, Cluster, ProcessStarts, Receiver, receive_connections};
 use crate::machines;
+use crate::process::outlived_signals;
 use crate::server::{Panicked, ProcessRole, RunningServer, Server, SharedListeners, cores};
 use crate::settings::Settings;
 
 /// The signals that a worker ignores: a terminal sends Ctrl-C to all processes, and a service manager may
-/// send SIGUSR2 to all. The supervisor stops them. The parts that reload something listen for SIGHUP, too;
-/// without them, it must not end the process.
+/// send SIGUSR2 to all. The supervisor stops them.
 fn ignored_signals() -> io::Result<Vec<Signal>> {
-    [SignalKind::interrupt(), SignalKind::user_defined2(), SignalKind::hangup()]
-        .into_iter()
-        .map(signal)
-        .collect()
+    let mut ignored = outlived_signals()?;
+    ignored.extend([signal(SignalKind::interrupt())?, signal(SignalKind::user_defined2())?]);
+    Ok(ignored)
 }
 
 /// A worker's place among the processes of the server, and its links to them.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use watchfire_channels::Serializer;
-use watchfire_channels::handshake::negotiate;
+use watchfire_channels::handshake::{is_same_path, negotiate};
 use watchfire_hub::{SubscriptionId, Subscriptions};
 use watchfire_sockets::{Handshake, RequestHead, Route};
 use watchfire_types::SocketId;
@@ -34,9 +34,9 @@ impl Shard {
                 }
             }
         }
-        if head.path() == self.shared.websocket_path {
+        if is_same_path(head.path(), &self.shared.websocket_path) {
             self.route_websocket(from, head)
-        } else if head.path() == self.shared.longpoll_path {
+        } else if is_same_path(head.path(), &self.shared.longpoll_path) {
             self.route_poll(from, head)
         } else {
             self.route_parked(head).unwrap_or(Route::Http)

@@ -6,7 +6,7 @@ use watchfire::{Connected, Server, StartError, TlsStartError};
 use watchfire_operator::AdminSettings;
 
 use crate::server as watchfire;
-use crate::support::{self, Client, get, http, metric, settings};
+use crate::support::{self, Client, get, http, http_to, metric, settings};
 
 #[test]
 fn a_running_server_is_healthy() {
@@ -46,6 +46,66 @@ fn limits_are_served_as_json_to_every_site() {
 fn a_websocket_request_without_an_upgrade_gets_400() {
     let response = get(&watchfire(), "/socket/websocket");
     assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+}
+
+#[test]
+fn the_answer_to_a_head_has_no_body() {
+    for path in ["/socket/websocket", "/socket/longpoll", "/healthz"] {
+        let head = format!("HEAD {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let response = http(&watchfire(), &head);
+        assert!(response.starts_with("HTTP/1.1 ") && response.ends_with("\r\n\r\n"), "{response}");
+        assert_eq!(response.matches("\r\n\r\n").count(), 1, "{response}");
+    }
+}
+
+#[test]
+fn a_slash_too_many_in_the_path_of_the_socket_does_not_matter() {
+    let server = watchfire();
+    for path in ["//socket/websocket", "/socket//websocket", "/socket/websocket/"] {
+        let url = format!("ws://{}{path}?vsn=2.0.0", server.address());
+        let mut client = Client::connect_to(server.address(), &url).expect("it connects");
+        assert_eq!(client.push("phoenix", "heartbeat", serde_json::json!({}))["status"], "ok");
+    }
+    let opened = get(&server, "/socket//longpoll?vsn=2.0.0");
+    let (_, token) = opened.split_once("\"token\":\"").expect("a session");
+    let token = token.split('"').next().expect("a token");
+    let heartbeat = r#"[null,"1","phoenix","heartbeat",{}]"#;
+    let post = format!(
+        "POST /socket/longpoll/?vsn=2.0.0&token={token} HTTP/1.1\r\nhost: localhost\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{heartbeat}",
+        heartbeat.len()
+    );
+    assert!(http(&server, &post).ends_with("{\"status\":200}"));
+    let polled = get(&server, &format!("//socket//longpoll?vsn=2.0.0&token={token}"));
+    assert!(polled.contains("phx_reply"), "{polled}");
+}
+
+#[test]
+fn metrics_are_in_the_format_that_is_asked_for() {
+    let server = watchfire();
+    let metrics = |accept: &str| {
+        let head = format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        http_to(support::admin_address(&server), &format!("{head}accept: {accept}\r\n\r\n"))
+    };
+    let text = metrics("text/plain;version=0.0.4");
+    assert!(
+        text.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n# TYPE watchfire_refusals_total counter\n"), "{text}");
+    assert!(!text.contains("# EOF"));
+    let open = metrics("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1");
+    assert!(open.contains("\n# TYPE watchfire_refusals counter\n"), "{open}");
+}
+
+#[test]
+fn a_path_or_a_query_of_the_operator_that_is_not_utf_8_gets_400() {
+    let server = watchfire();
+    for path in ["/admin/topics?prefix=%E4", "/admin/connections/%E4"] {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let response = http_to(support::admin_address(&server), &head);
+        assert!(response.starts_with("HTTP/1.1 400 "), "{path}: {response}");
+    }
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl<T: SocketHandler> Shard<T> {
             RequestAction::HandOff(node) => self.hand_off(id, node, bytes),
             RequestAction::Refuse { status, reason } => {
                 self.sockets.count().refusals.add(1);
-                self.refuse(id, status, reason);
+                let is_head = bytes.starts_with(b"HEAD ");
+                self.sockets.answer_and_end(id, &[refusal(status, reason, is_head)]);
             }
             RequestAction::Upgrade { head_len, ticket } => {
                 self.open(id, ticket);
@@ -225,6 +226,6 @@ impl<T: SocketHandler> Shard<T> {
 
     /// Respond with a status and one line, and end the connection.
     pub(super) fn refuse(&mut self, id: SocketId, status: u16, reason: &str) {
-        self.sockets.answer_and_end(id, &[refusal(status, reason)]);
+        self.sockets.answer_and_end(id, &[refusal(status, reason, false)]);
     }
 }

@@ -153,7 +153,7 @@ impl Sockets {
         let Some((held, _)) = self.unpark(socket) else { return };
         self.update_partial_bytes(held.map_or(0, |held| held.bytes.capacity()), 0);
         self.count().refusals.add(1);
-        self.answer_and_end(socket, &[refusal(status, reason)]);
+        self.answer_and_end(socket, &[refusal(status, reason, false)]);
     }
 
     /// Take a request out of [`State::Parked`]. Returns the bytes that arrived after it, and whether

@@ -192,7 +192,7 @@ function replaceIfChanged(parent, data, childrenOf) {
 async function load() {
   const connection = byId('connection')
   try {
-    const response = await fetch('/status', { cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) })
+    const response = await fetch('status', { cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) })
     if (!response.ok) throw new Error(`status ${response.status}`)
     show(await response.json())
     setText(connection, 'Live')
