@@ -112,7 +112,8 @@ export class Channel {
 
   /**
    * Calls the listener for each message with this event: each one once, in order. `position` is its place in the topic's history, or
-   * `null`. The type of the payload is your assertion: nothing checks it. Returns a function that removes the listener.
+   * `null`. The type of the payload is your assertion: nothing checks it. Returns a function that removes the listener. A listener that
+   * throws keeps the message from no other one, and its error is a rejection that nobody handles.
    */
   on<Payload = unknown>(event: string, listener: (payload: Payload, position: string | null) => void): () => void {
     if (/^(phx_|chan_reply_)/.test(event)) throw new TypeError(`cannot listen to ${event}: it is an event of the protocol; use onStatus`)
@@ -186,7 +187,7 @@ export class Channel {
     const presence = new Presence(phoenix)
     presence.onSync(() => {
       const present = Object.fromEntries(presence.list((key, { metas }) => [key, metas] as const))
-      for (const listener of this.#onPresence) listener(present)
+      callEach(this.#onPresence, present)
     })
     phoenix
       .join()
@@ -198,7 +199,7 @@ export class Channel {
     if (position !== null && !this.#history.noteMessage(position)) return
     if (event === 'token_expiring') void this.#refresh()
     if (event === 'token_expired') this.#expiryReason = reasonOf(payload)
-    for (const listener of this.#listeners.get(event) ?? []) listener(payload as never, position)
+    callEach(this.#listeners.get(event), payload as never, position)
   }
 
   #handleJoined(reply: HistoryReply): void {
@@ -210,7 +211,7 @@ export class Channel {
     this.#joining = undefined
     joining?.resolve(reply)
     this.#setStatus({ kind: 'joined', recovered })
-    if (!recovered) for (const listener of this.#onReload) listener({ isFirst })
+    if (!recovered) callEach(this.#onReload, { isFirst })
   }
 
   #handleRefusal(response: unknown): void {
@@ -273,8 +274,13 @@ export class Channel {
   }
 
   #setStatus(status: ChannelStatus): void {
-    for (const listener of this.#onStatus) listener(status)
+    callEach(this.#onStatus, status)
   }
+}
+
+/** Calls each listener, also after one that throws. An async function: its error is reported as a rejection that nobody handles. */
+function callEach<Values extends unknown[]>(listeners: Set<(...values: Values) => void> | undefined, ...values: Values): void {
+  listeners?.forEach(async (listener) => listener(...values))
 }
 
 function added<Item>(set: Set<Item>, item: Item): () => void {

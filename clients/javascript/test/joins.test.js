@@ -12,8 +12,15 @@ function channelOf() {
       return push
     },
   }
-  const phoenix = { on: () => 0, onError: () => 0, onClose: () => 0, leave: () => (world.left += 1), join: () => push }
-  const world = { left: 0, statuses: [], answer: (status, response) => receivers[status](response) }
+  const phoenix = {
+    on: () => 0,
+    onMessage: (_event, _payload, _ref) => {},
+    onError: () => 0,
+    onClose: () => 0,
+    leave: () => (world.left += 1),
+    join: () => push,
+  }
+  const world = { left: 0, statuses: [], phoenix, answer: (status, response) => receivers[status](response) }
   const socket = { topics: new Set(), connect: () => {}, channel: () => phoenix }
   // The constructor is no part of the package's types.
   const channel = Reflect.construct(Channel, [socket, 'news:1', {}])
@@ -43,4 +50,34 @@ test('a first join that the server refuses for good is rejected at once', async 
     await assert.rejects(joined, { name: 'RefusedError', reason })
     assert.deepEqual([world.left, world.statuses], [1, [{ kind: 'closed', reason }]])
   }
+})
+
+test('a listener that throws keeps an event from no other one, and its error is reported', async (context) => {
+  const { channel, world } = channelOf()
+  const uncaught = []
+  // The runner of the tests has a listener of its own, which would fail this test.
+  const ofRunner = process.listeners('unhandledRejection')
+  process.removeAllListeners('unhandledRejection').on('unhandledRejection', (error) => uncaught.push(Object(error).message))
+  context.after(() => {
+    process.removeAllListeners('unhandledRejection')
+    for (const listener of ofRunner) process.on('unhandledRejection', listener)
+  })
+  const seen = []
+  const failing = (name) => () => {
+    throw new Error(name)
+  }
+  for (const [name, listen] of Object.entries({
+    status: (listener) => channel.onStatus(listener),
+    reload: (listener) => channel.onReload(listener),
+    note: (listener) => channel.on('note', listener),
+  })) {
+    listen(failing(name))
+    listen(() => seen.push(name))
+  }
+  void channel.join()
+  world.answer('ok', {})
+  world.phoenix.onMessage('note', { n: 1 }, null)
+  assert.deepEqual(seen, ['status', 'reload', 'note'])
+  await new Promise((resolve) => setTimeout(resolve))
+  assert.deepEqual(uncaught, seen)
 })

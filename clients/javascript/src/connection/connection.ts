@@ -91,7 +91,7 @@ class SocketConnection implements Connection {
       onOpen: () => this.#handleOpen(),
       onError: () => this.#become('offline'),
       onEnd: () => {
-        for (const topic of this.#topics.values()) topic.disconnected()
+        this.#topics.forEach(async (topic) => topic.disconnected())
       },
       onLost: (wait) => {
         this.#become('offline', wait)
@@ -151,13 +151,14 @@ class SocketConnection implements Connection {
     // The socket still reports its end after the refusal.
     if (this.state === 'refused' || (next === this.state && wait === null)) return
     this.state = next
-    for (const listener of this.#listeners) listener(next, wait)
+    // An async function, so that one which throws is reported, and the others are called.
+    this.#listeners.forEach(async (listener) => listener(next, wait))
   }
 
   #handleOpen(): void {
     this.#asking.abort()
     this.#become('open')
-    for (const topic of this.#topics.values()) topic.join()
+    this.#topics.forEach(async (topic) => topic.join())
   }
 
   async #askWhetherRefused(): Promise<void> {

@@ -61,7 +61,8 @@ export abstract class BlockTable<Block extends Bytes | Leaf> {
   protected abstract withdraw(cid: Cid): void
 
   protected notify(event: StoreEvent): void {
-    for (const listener of this.#listeners) listener(event)
+    // An async function, so that one which throws is reported, and the others are called.
+    this.#listeners.forEach(async (listener) => listener(event))
   }
 }
 

@@ -151,7 +151,8 @@ export class ReadablePage implements PageSession {
 
   #report(): void {
     const { state } = this
-    for (const listener of this.#listeners) listener(state)
+    // An async function, so that one which throws is reported, and the others are called.
+    this.#listeners.forEach(async (listener) => listener(state))
   }
 
   #decide(seal: Privacy): void {
