@@ -378,10 +378,9 @@ impl ReplicatedGrids {
         self.report_throwers(state, now);
     }
 
-    /// How many grids there are, and how many slots on them.
-    pub(super) fn len(&self) -> (usize, usize) {
-        let state = self.state.lock();
-        (state.slots.grids(), state.slots.len())
+    /// The part of this process in the number of all grids, and in that of all slots.
+    pub(super) fn counted(&self) -> (usize, usize) {
+        self.state.lock().slots.counted(self.link.cluster().me())
     }
 
     /// Notifies the neighbours of a peer of their neighbours.

@@ -100,7 +100,7 @@ impl Part for SpriteFeature {
     }
 
     fn write_metrics(&self, writer: &mut MetricWriter) {
-        let (grids, slots) = self.polling.grids.len();
+        let (grids, slots) = self.polling.grids.counted();
         writer.gauge("sprites_grids", "Grids with a slot taken or reserved", grids as u64);
         writer.gauge("sprites_peers", "Slots on grids, taken or reserved", slots as u64);
         let throws = self.polling.counts.throws.get();

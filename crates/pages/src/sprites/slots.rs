@@ -48,6 +48,15 @@ impl Slots {
         self.len
     }
 
+    /// The grids and slots that this process counts, so that the sum over all processes has each once: its own
+    /// slots, and the grids on which no process with a lower number has a slot.
+    pub fn counted(&self, me: NodeId) -> (usize, usize) {
+        let is_lowest = |name: &str| self.peers(name).all(|peer| self.owner(name, peer) >= me);
+        let own = || self.grids.iter().filter(|(_, grid)| grid.local_slots > 0);
+        let slots = own().map(|(_, grid)| grid.local_slots).sum();
+        (own().filter(|(name, _)| is_lowest(name)).count(), slots)
+    }
+
     pub fn knows(&self, grid: &str) -> bool {
         self.grids.contains_key(grid)
     }
@@ -176,4 +185,27 @@ impl Slots {
 
 fn origin(peer: PeerId) -> NodeId {
     NodeId((peer.0 >> NODE_SHIFT) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processes_together_count_each_grid_and_each_slot_once() {
+        let nodes = [0, 1, 2].map(NodeId);
+        let mut all = nodes.map(|_| Slots::new(Seed(7)));
+        // Processes with a slot on a grid know all of its slots.
+        for (grid, at) in [("a", &nodes[..]), ("b", &nodes[1..]), ("c", &nodes[..1])] {
+            for &known_by in at {
+                let slots = &mut all[usize::from(known_by.0)];
+                for &node in at {
+                    slots.take(grid, peer_of(node, 1), node);
+                }
+                slots.count_local(grid, 1);
+            }
+        }
+        let counted = nodes.map(|node| all[usize::from(node.0)].counted(node));
+        assert_eq!(counted, [(2, 2), (1, 2), (0, 2)]);
+    }
 }
