@@ -36,10 +36,15 @@ impl Channel for Notes {
     }
 }
 
-async fn note(State(endpoint): State<Endpoint>, Path(id): Path<u64>, text: String) -> StatusCode {
+async fn note(
+    State(endpoint): State<Endpoint>,
+    Path(id): Path<u64>,
+    text: String,
+) -> Result<StatusCode, (StatusCode, String)> {
+    // The only error is a payload that is not an object. What a full queue drops is counted, and is none.
     match endpoint.broadcast(&format!("notes:{id}"), "note", json!({ "text": text })) {
-        Ok(()) => StatusCode::NO_CONTENT,
-        Err(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err((StatusCode::BAD_REQUEST, error.to_string())),
     }
 }
 
