@@ -19,8 +19,8 @@ mod slab;
 mod socket_id;
 mod topic;
 mod trace_context;
-mod vital_thread;
 mod user_agent;
+mod vital_thread;
 
 pub use fixed_hash::FixedHash;
 pub use instant::Instant;
@@ -32,5 +32,5 @@ pub use slab::Slab;
 pub use socket_id::{ShardId, SocketId};
 pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};
 pub use trace_context::TraceContext;
-pub use vital_thread::VitalThread;
 pub use user_agent::USER_AGENT;
+pub use vital_thread::VitalThread;
