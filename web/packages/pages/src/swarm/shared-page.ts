@@ -91,6 +91,7 @@ export class SharedPage {
   }
 
   #report(state: PageState): void {
-    for (const listeners of this.#views) for (const listener of listeners) listener(state)
+    // An async function, so that one which throws is reported, and the others are called.
+    for (const listeners of this.#views) listeners.forEach(async (listener) => listener(state))
   }
 }
