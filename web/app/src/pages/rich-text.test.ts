@@ -35,6 +35,25 @@ describe('pasted formatted text', () => {
     expect(markdownOf('<form id="f"><input name="childNodes"><input name="removeAttribute"><b>a</b></form>')).toBe('**a**')
   })
 
+  it('keeps the signs that begin a block, entities and code as they are', () => {
+    const signs =
+      '<b>Notes</b><p># x</p><div><h2>Tea</h2></div><p>a<br>- b</p><ul><li>2024. A good year</li></ul><blockquote>+ c</blockquote>'
+    expect(markdownOf(signs)).toBe('**Notes**\n\n\\# x\n\n## Tea\n\na\n\\- b\n\n- 2024\\. A good year\n\n> \\+ c')
+    expect(markdownOf('<p><b>2024. A</b> good # year, 3. x</p>')).toBe('**2024. A** good # year, 3. x')
+    expect(markdownOf('<p>2024. A <b>good</b> year</p>')).toBe('2024\\. A **good** year')
+    expect(markdownOf('<p><i>a</i> &amp;copy; &amp; b ~~c~~</p>')).toBe('*a* \\&copy; & b \\~~c\\~~')
+    expect(markdownOf('<p><code>a`b</code> <code>`</code> <code>``` `</code></p>')).toBe('``a`b`` `` ` `` `` ``` ` ``')
+    expect(markdownOf('<p><b>10<sup>8</sup></b>, H<sub>2</sub>O, 1<sup>st</sup></p>')).toBe('**10⁸**, H₂O, 1<sup>st</sup>')
+  })
+
+  it('stays text when an editor of code has copied it', () => {
+    const editor =
+      "<meta charset='utf-8'><div style=\"color: #d4d4d4;font-family: Menlo, Monaco, 'Courier New', monospace;font-weight: normal;white-space: pre;\">" +
+      '<div><span style="color: #569cd6;font-weight: bold;"># if</span>  a:</div></div>'
+    expect(markdownOf(editor)).toBeNull()
+    expect(markdownOf('<pre style="font-family:\'JetBrains Mono\',monospace"><b>let</b> a</pre>')).toBeNull()
+  })
+
   it('brings no scripts and no addresses that run', () => {
     expect(markdownOf('<p><b>a</b><script>alert(1)</script><a href="javascript:alert(1)">b</a></p>')).toBe('**a**b')
   })

@@ -10,9 +10,16 @@ export function markdownOf(html: string): string | null {
   if (html.length > HTML_LENGTH_MAX) return null
   const parsed = parseBody(html)
   for (const element of parsed.querySelectorAll('script, style, title, template, noscript, svg')) element.remove()
-  if (parsed.querySelector(FORMATS) === null) return null
-  const text = linesOf(parsed)
+  if (parsed.querySelector(FORMATS) === null || isOfCodeEditor(parsed)) return null
+  const text = withPlainStarts(linesOf(parsed))
   return text === '' ? null : text
+}
+
+/** Whether an editor of code has put it on the clipboard: one element that keeps its spaces, or has letters of one width, around all. */
+function isOfCodeEditor({ children }: Element): boolean {
+  const [only, ...others] = children
+  const style = others.length > 0 ? '' : (only?.getAttribute('style') ?? '')
+  return /white-space:\s*pre|font-family:[^;]*mono/i.test(style)
 }
 
 function childrenOf(node: Node): string {
@@ -28,7 +35,7 @@ function linesOf(element: Element): string {
 }
 
 function textOf(node: Node): string {
-  if (node.nodeType === 3) return escaped((node.textContent ?? '').replace(/\s+/g, ' '))
+  if (node.nodeType === 3) return escaped((node.textContent ?? '').replaceAll(START, '').replace(/[ \t\n\r\f]+/g, ' '))
   return node.nodeType === 1 ? elementText(node as Element) : ''
 }
 
@@ -43,7 +50,10 @@ function elementText(element: Element): string {
     case 'A':
       return linkOf(element)
     case 'CODE':
-      return `\`${(element.textContent ?? '').replaceAll('`', "'")}\``
+      return codeOf(element.textContent ?? '')
+    case 'SUB':
+    case 'SUP':
+      return raisedOf(element)
     case 'PRE':
       return block(fenced((element.textContent ?? '').replace(/\n$/, '')))
     case 'UL':
@@ -74,6 +84,34 @@ function marked(element: Element, inner: string): string {
   if (mark === '' || inner.trim() === '' || inner.includes('\n')) return inner
   const [, before = '', words = '', after = ''] = /^(\s*)(.*?)(\s*)$/.exec(inner) ?? []
   return `${before}${mark}${words}${mark.split('').reverse().join('')}${after}`
+}
+
+/** Code in a line, between more backticks than any in it. Spaces keep backticks at its ends apart. */
+function codeOf(text: string): string {
+  const code = text.replace(/\s+/g, ' ')
+  if (code.trim() === '') return code
+  const inside = (code.match(/`+/g) ?? []).map(({ length }) => length)
+  let count = 1
+  while (inside.includes(count)) count += 1
+  const marks = '`'.repeat(count)
+  const space = /^`|`$|^ .* $/.test(code) ? ' ' : ''
+  return `${marks}${space}${code}${space}${marks}`
+}
+
+const RAISED: Readonly<Record<string, readonly [plain: string, signs: string]>> = {
+  SUP: ['0123456789+-=()ni', '⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ'],
+  SUB: ['0123456789+-=()', '₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎'],
+}
+
+/** A raised or lowered part: as signs of Unicode, or as the element where there are none. */
+function raisedOf(element: Element): string {
+  const [plain, signs] = RAISED[element.tagName] ?? ['', '']
+  const text = element.textContent ?? ''
+  if (text !== '' && [...text].every((sign) => plain.includes(sign))) {
+    return [...text].map((sign) => [...signs][plain.indexOf(sign)]).join('')
+  }
+  const name = element.tagName.toLowerCase()
+  return `<${name}>${lineOf(element)}</${name}>`
 }
 
 function linkOf(element: Element): string {
@@ -134,6 +172,17 @@ function prefixed(text: string, first: string, rest: string): string {
     .join('\n')
 }
 
+/** Before a sign with which a block would begin if it began a line. Which text begins a line is known at the end. */
+const START = '\u0001'
+
 function escaped(text: string): string {
-  return text.replace(/[\\`*_[\]<]/g, '\\$&')
+  return text
+    .replace(/[\\`*_[\]<]|&(?=#?\w+;)|~(?=~)/g, '\\$&')
+    .replace(/^( ?)(#{1,6}(?= |$)|[-+](?= |$)|[-=]+ ?$|>)/, `$1${START}$2`)
+    .replace(/^( ?\d{1,9})([.)](?: |$))/, `$1${START}$2`)
+}
+
+/** Makes the marked signs plain where they begin a line, perhaps after the signs of quotes and lists. */
+function withPlainStarts(text: string): string {
+  return text.replace(new RegExp(`^([ >]*(?:(?:[-*+]|\\d{1,9}[.)]) +)*(?:\\d{1,9})?)${START}`, 'gm'), '$1\\').replaceAll(START, '')
 }
