@@ -5,6 +5,9 @@ import type { PageFile } from '../ui/site.ts'
 /** The name of an entry that was written as Markdown. Its text is the entry, so the name is not shown. */
 export const NOTE_NAME = 'entry.md'
 
+/** The name of a text in the list of its page. */
+export const TEXT_NAME = 'text.txt'
+
 /** The longest entry of the form `text` in bytes, see docs/reference/protocols/live.md. */
 const TEXT_BYTES_MAX = 65_536
 
@@ -15,7 +18,7 @@ export const ENTRIES_MAX = 10_000
 export function textEntry(text: string, name: string | null): LiveSource {
   const blob = new Blob([text])
   if (name === null && blob.size <= TEXT_BYTES_MAX) return { form: 'text', name: '', text }
-  const path = name ?? 'text.txt'
+  const path = name ?? TEXT_NAME
   return { form: 'file', name: path, sources: [{ path, blob }] }
 }
 

@@ -2,7 +2,7 @@ import { indexOf } from '../files/directory.ts'
 import type { PageFile } from '../ui/site.ts'
 import { isBlank, type Draft, type Writing } from './draft.ts'
 import { freeName } from './draft-files.ts'
-import { withLineBreaks } from '../files/line-breaks.ts'
+import { writtenFile } from './written.ts'
 
 const EXTENSIONS: Record<Writing, string> = { markdown: 'md', text: 'txt', html: 'html' }
 const NAME_LENGTH_MAX = 48
@@ -18,11 +18,24 @@ export interface Bundle {
 
 /**
  * A single file stays a file. A single folder is the page, so that its CID is the one of `watchfire cid`. A text with
- * files, or several files, become a directory.
+ * files, or several files, become a directory. A copy of a directory stays one, with the same paths.
  */
 export function bundle(draft: Draft): Bundle {
-  const { writing, text, files, emptyFolders } = draft
+  const { writing, text, files, emptyFolders, original } = draft
   const [only] = files
+  const main = original?.main?.writing === writing ? original.main.path : ''
+  if (original?.kind === 'directory') {
+    const filename = original.name
+    if (isBlank(text)) return { files, emptyFolders, isDirectory: true, filename }
+    const written = { path: main, blob: writtenFile(draft) }
+    const isFree = main !== '' && files.every(({ path }) => path !== main)
+    return {
+      files: isFree ? [written, ...files] : withFirst(written.blob, EXTENSIONS[writing], files),
+      emptyFolders,
+      isDirectory: true,
+      filename,
+    }
+  }
   if (isBlank(text)) {
     const folder = sharedFolder([...files.map(({ path }) => path), ...emptyFolders])
     if (folder !== null) {
@@ -39,9 +52,9 @@ export function bundle(draft: Draft): Bundle {
   }
   const extension = EXTENSIONS[writing]
   const name = nameOfText(text, writing)
-  const blob = new Blob([writing === 'markdown' ? withLineBreaks(text) : text])
+  const blob = writtenFile(draft)
   if (files.length === 0 && emptyFolders.length === 0) {
-    const filename = `${name}.${extension}`
+    const filename = main || `${name}.${extension}`
     return { files: [{ path: filename, blob }], emptyFolders, isDirectory: false, filename }
   }
   return { files: withFirst(blob, extension, files), emptyFolders, isDirectory: true, filename: name }

@@ -30,9 +30,9 @@ export function keepDraft(draft: Draft): boolean {
   try {
     sessionStorage.removeItem(KEY)
     if (isEmpty(draft) && draft.liveTitle === null) return true
-    const { writing, text, isPrivate, liveTitle, files } = draft
+    const { writing, text, isPrivate, liveTitle, original, files } = draft
     if (text.length > TEXT_LENGTH_MAX) return false
-    sessionStorage.setItem(KEY, JSON.stringify({ writing, text, isPrivate, liveTitle, ...(files.length > 0 && { files: [] }) }))
+    sessionStorage.setItem(KEY, JSON.stringify({ writing, text, isPrivate, liveTitle, original, ...(files.length > 0 && { files: [] }) }))
     return true
   } catch {
     return false

@@ -2,6 +2,25 @@ import type { PageFile } from '../ui/site.ts'
 
 export type Writing = 'markdown' | 'text' | 'html'
 
+/** The page of which a draft is a copy. What nobody changes stays as it is there, so its CID does too. */
+export interface Original {
+  readonly kind: 'file' | 'directory' | 'live'
+  /** The name of the page. */
+  readonly name: string | null
+  /** The file whose text is in the editor. */
+  readonly main: OriginalText | null
+}
+
+export interface OriginalText {
+  /** The path in a folder, or the name of a single file, which may be empty. */
+  readonly path: string
+  readonly writing: Writing
+  /** Its lines end as in the editor. */
+  readonly text: string
+  /** A character for each byte. A tab can store that over a reload. */
+  readonly bytes: string
+}
+
 /** The contents of the home page before they are shared. */
 export interface Draft {
   writing: Writing
@@ -13,9 +32,19 @@ export interface Draft {
   isPrivate: boolean
   /** The title of a live page, which may be empty; `null` if the page is not to be live. */
   liveTitle: string | null
+  /** `null` if it is no copy. */
+  original: Original | null
 }
 
-export const EMPTY_DRAFT: Draft = { writing: 'markdown', text: '', files: [], emptyFolders: [], isPrivate: false, liveTitle: null }
+export const EMPTY_DRAFT: Draft = {
+  writing: 'markdown',
+  text: '',
+  files: [],
+  emptyFolders: [],
+  isPrivate: false,
+  liveTitle: null,
+  original: null,
+}
 
 export function isBlank(text: string): boolean {
   return text.trim() === ''

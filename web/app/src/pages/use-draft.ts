@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { EMPTY_DRAFT, type Draft } from './draft.ts'
+import { EMPTY_DRAFT, isEmpty, type Draft } from './draft.ts'
 import { firstDraft, keepDraft } from './draft-store.ts'
 
 /** Loaded only for a draft with files. */
@@ -19,11 +19,17 @@ interface UsedDraft {
 /** The draft of the home page. It survives a reload: its text in the tab's storage, its files in the browser's. */
 export function useDraft(): UsedDraft {
   const [first] = useState(firstDraft)
-  const [draft, change] = useState(first.draft)
+  const [draft, setDraft] = useState(first.draft)
   const [isTextKept, setTextKept] = useState(true)
   const [keptFiles, setKeptFiles] = useState<Draft['files']>([])
   const [isRestoring, setRestoring] = useState(first.hadFiles)
   const { files, emptyFolders } = draft
+  const change: UsedDraft['change'] = (make) =>
+    setDraft((before) => {
+      const after = make(before)
+      // A draft without anything is the start of another page.
+      return isEmpty(after) && !isRestoring ? { ...after, original: null } : after
+    })
   useEffect(() => {
     if (!isRestoring) return
     void loadFileStore()
@@ -31,7 +37,7 @@ export function useDraft(): UsedDraft {
       .catch(() => null)
       .then((withKept) => {
         setRestoring(false)
-        if (withKept !== null) change(withKept)
+        if (withKept !== null) setDraft(withKept)
       })
   }, [])
   useEffect(() => {
@@ -45,7 +51,7 @@ export function useDraft(): UsedDraft {
       .catch(() => undefined)
   }, [files])
   const forget = () => {
-    change(EMPTY_DRAFT)
+    setDraft(EMPTY_DRAFT)
     keepDraft(EMPTY_DRAFT)
     if (files.length > 0)
       void loadFileStore().then(
