@@ -41,6 +41,18 @@ export function findReferencedFile(files: readonly DirectoryFile[], reference: s
   return path === null ? null : fileAt(files, path)
 }
 
+/** Finds the file that a link in `from` names. Of a folder, it is the file with which it opens, or its first one. */
+export function findReferencedPlace(files: readonly DirectoryFile[], reference: string, from: string): DirectoryFile | null {
+  const path = resolveName(reference, from)
+  if (path === null) return null
+  const file = fileAt(files, path)
+  if (file !== null) return file
+  const folder = `${sameness(path)}/`
+  const below = files.filter((each) => sameness(each.path).startsWith(folder))
+  const named = below.map((each) => ({ path: sameness(each.path).slice(folder.length), file: each }))
+  return indexOf(named)?.file ?? below[0] ?? null
+}
+
 /** The file of this path: with exactly these names, or with others that are the same to people. */
 export function fileAt(files: readonly DirectoryFile[], path: string): DirectoryFile | null {
   const same = sameness(path)

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { isFileFragment } from '../ui/route.ts'
 import { Nodes } from './Nodes.tsx'
@@ -28,25 +28,39 @@ export function MarkdownView({ part, from, files }: MarkdownViewProps) {
 /** The rendered text. It stays while a longer part of the text is rendered. */
 function useMarkdown(part: TextPart, from: string, files: readonly DirectoryFile[], pictures: PagePictures | null) {
   const [built, setBuilt] = useState<DocumentFragment | 'plain' | null>(null)
+  /** The part of the text that the address names, until it is in view; `null` from then on. */
+  const named = useRef<Element | null | undefined>(undefined)
   useEffect(() => {
     if (pictures === null) return
     let wanted = true
     build(part, from, files, pictures).then(
-      (nodes) => wanted && setBuilt(nodes),
+      ({ nodes, named: found }) => {
+        if (!wanted) return
+        if (named.current !== null) named.current = found
+        setBuilt(nodes)
+      },
       () => wanted && setBuilt('plain'),
     )
     return () => {
       wanted = false
     }
   }, [part.text, part.isWhole, from, files, pictures])
+  useEffect(() => {
+    if (!named.current?.isConnected) return
+    named.current.scrollIntoView({ block: 'start' })
+    named.current = null
+  }, [built])
   return built
 }
 
 async function build({ text, isWhole, bytes }: TextPart, from: string, files: readonly DirectoryFile[], pictures: PagePictures) {
   if (bytes > MARKDOWN_BYTES_MAX) throw new RangeError('too long to be laid out')
-  const { buildMarkdown } = await import('./markdown.ts')
+  const { buildMarkdown, findPart } = await import('./markdown.ts')
   if (mixesDirectionsTooOften(text)) throw new RangeError('too tangled to be laid out')
-  return buildMarkdown(isWhole ? text : wholeParagraphs(text), from, files, pictures)
+  const nodes = await buildMarkdown(isWhole ? text : wholeParagraphs(text), from, files, pictures)
+  const address = new URLSearchParams(location.hash.slice(1))
+  const named = address.get('file') === from ? address.get('part') : null
+  return { nodes, named: named === null ? undefined : (findPart(nodes, named) ?? undefined) }
 }
 
 /** The text without its last paragraph, the rest of which has not arrived. */
@@ -55,13 +69,13 @@ function wholeParagraphs(text: string): string {
   return end < 0 ? text : text.slice(0, end)
 }
 
-/** Scrolls to the heading that a fragment link names, and keeps the address, which names the file. */
+/** Scrolls to the part that a fragment link names, and keeps the address, which names the file. */
 async function followInside(event: MouseEvent): Promise<void> {
   const link = event.target instanceof Element ? event.target.closest('a') : null
   const fragment = link?.getAttribute('href')
   if (!fragment?.startsWith('#') || isFileFragment(fragment)) return
   event.preventDefault()
   const within = link?.closest('.prose')
-  const { findHeading } = await import('./markdown.ts')
-  if (within) findHeading(within, fragment)?.scrollIntoView({ block: 'start' })
+  const { findPart } = await import('./markdown.ts')
+  if (within) findPart(within, fragment)?.scrollIntoView({ block: 'start' })
 }

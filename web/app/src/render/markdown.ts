@@ -2,7 +2,8 @@ import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
 import { fileLink } from '../ui/location.ts'
 import { decoded } from '../ui/route.ts'
-import { findReferencedFile } from '../files/directory.ts'
+import { findReferencedFile, findReferencedPlace } from '../files/directory.ts'
+import { frontMatterOf } from '../files/front-matter.ts'
 import type { PagePictures } from './page-pictures.ts'
 import { sanitise } from './sanitise.ts'
 
@@ -15,14 +16,18 @@ export async function buildMarkdown(
   files: readonly DirectoryFile[],
   pictures: PagePictures,
 ): Promise<DocumentFragment> {
-  const nodes = sanitise(parser.parse(text, { async: false }), {
+  const front = frontMatterOf(text)
+  const markup = `${front.markup}${parser.parse(text.slice(front.length), { async: false })}`
+  const nodes = sanitise(markup, {
     picture: (reference) => {
       const file = findReferencedFile(files, reference, from)
       return file === null ? null : pictures.addressOf(file)
     },
     file: (reference) => {
-      const file = findReferencedFile(files, reference, from)
-      return file === null ? null : fileLink(file.path)
+      const file = findReferencedPlace(files, reference, from)
+      const [, part = ''] = /#(.+)$/s.exec(reference) ?? []
+      if (file?.path === from && part !== '') return `#${part}`
+      return file === null ? null : fileLink(file.path, part === '' ? null : decoded(part))
     },
   })
   await highlightCodeBlocks(nodes)
@@ -47,17 +52,25 @@ async function highlightCodeBlocks(nodes: DocumentFragment): Promise<void> {
   }
 }
 
-/** The heading that a link such as `#my-part` names. */
-export function findHeading(within: ParentNode, fragment: string): Element | null {
-  const wanted = headingSlug(decoded(fragment.replace(/^#/, '')))
-  const headings = within.querySelectorAll('h1, h2, h3, h4, h5, h6')
-  return [...headings].find((heading) => headingSlug(heading.textContent ?? '') === wanted) ?? null
+/** The heading or anchor that a link such as `#my-part` names. Headings with the same words have numbers, as on GitHub. */
+export function findPart(within: ParentNode, fragment: string): Element | null {
+  const name = decoded(fragment.replace(/^#/, ''))
+  const wanted = headingSlug(name)
+  const taken = new Set<string>()
+  for (const heading of within.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
+    const slug = headingSlug(heading.textContent ?? '')
+    let own = slug
+    for (let n = 1; taken.has(own); n += 1) own = `${slug}-${n}`
+    taken.add(own)
+    if (own === wanted) return heading
+  }
+  return [...within.querySelectorAll('[data-anchor]')].find((anchor) => anchor.getAttribute('data-anchor') === name) ?? null
 }
 
 function headingSlug(words: string): string {
   return words
     .trim()
     .toLowerCase()
-    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/[^\p{L}\p{M}\p{N}\s_-]/gu, '')
     .replace(/\s/g, '-')
 }

@@ -145,6 +145,7 @@ describe('hostile markup', () => {
     'aria-label',
     'class',
     'colspan',
+    'data-anchor',
     'datetime',
     'dir',
     'height',

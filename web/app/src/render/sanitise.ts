@@ -159,7 +159,7 @@ function rebuildElement(from: Element, into: Node, references: References, depth
 }
 
 function copyAttributes(from: Element, into: Element, names: readonly string[]) {
-  for (const name of [...names, 'lang', 'dir']) {
+  for (const name of [...names, 'lang', 'dir', 'data-anchor']) {
     const value = from.getAttribute(name)
     if (value !== null) into.setAttribute(name, value)
   }

@@ -27,10 +27,10 @@ export function navigate(address: string): void {
   scrollTo(0, 0)
 }
 
-/** The fragment that opens a file of the current page, with the key when the page is private. */
-export function fileLink(path: string): string {
+/** The fragment that opens a file of the current page, perhaps at a part of it, with the key when the page is private. */
+export function fileLink(path: string, part: string | null = null): string {
   const place = route.peek()
-  return fileFragment(path, place.kind === 'page' ? place.key : null)
+  return fileFragment(path, place.kind === 'page' ? place.key : null, part)
 }
 
 /**

@@ -61,9 +61,9 @@ export function pageAddress(cid: string, filename: string | null, key: string | 
   return `/p/${encodeURIComponent(cid)}${fragmentOf({ key, filename })}`
 }
 
-/** The fragment that opens one file of a directory. */
-export function fileFragment(file: string, key: string | null = null): string {
-  return fragmentOf({ key, file })
+/** The fragment that opens one file of a directory, perhaps at a part of it. */
+export function fileFragment(file: string, key: string | null = null, part: string | null = null): string {
+  return fragmentOf({ key, file, part })
 }
 
 /** Whether it is a fragment made by `fileFragment`. */
@@ -81,7 +81,7 @@ export function withFile(fragment: string, file: string): string {
   const rest = fragment
     .replace(/^#/, '')
     .split('&')
-    .filter((part) => part !== '' && !part.startsWith('file='))
+    .filter((part) => part !== '' && !/^(?:file|part)=/.test(part))
   return `#${[...rest, `file=${encodeURIComponent(file)}`].join('&')}`
 }
 

@@ -21,11 +21,18 @@ export function markupOf({ root, hasDoctype }: Markup): string {
   return `${hasDoctype ? '<!doctype html>' : ''}${root.outerHTML}`
 }
 
-/** The body of untrusted markup without names and identifiers: a form hides its members behind the names of its fields. */
+/**
+ * The body of untrusted markup without names and identifiers: a form hides its members behind the names of its fields. Links find an
+ * element by what it was called, which is in `data-anchor`.
+ */
 export function parseBody(markup: string): Element {
   const { root } = parseMarkup(markup)
   for (const element of root.querySelectorAll('[name], [id]')) {
-    for (const name of ['name', 'id']) Reflect.apply(Element.prototype.removeAttribute, element, [name])
+    for (const name of ['name', 'id']) {
+      const called: unknown = Reflect.apply(Element.prototype.getAttribute, element, [name])
+      if (called !== null) Reflect.apply(Element.prototype.setAttribute, element, ['data-anchor', called])
+      Reflect.apply(Element.prototype.removeAttribute, element, [name])
+    }
   }
   return root.querySelector(':scope > body') ?? document.createElement('body')
 }
