@@ -57,3 +57,17 @@ pub(super) fn routes() -> Router {
 pub(super) fn is_static(path: &str) -> bool {
     FILES.iter().any(|(file, ..)| *file == path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_address_of_the_page_begins_at_the_root_of_its_host() {
+        for (path, _, content) in FILES {
+            for absolute in ["href=\"/", "src=\"/", "fetch('/", "fetch(url", "from '/", "url(/"] {
+                assert!(!content.contains(absolute), "{path} has {absolute}");
+            }
+        }
+    }
+}
