@@ -14,6 +14,9 @@ pub(super) struct Note {
     /// The name of its sender.
     pub from: String,
     pub outcome: Outcome,
+    /// Whether its sender has the reply. A note without one may still wait for its backend, also when its
+    /// sender is gone.
+    pub is_answered: bool,
 }
 
 /// How the name of a sender begins that is a process of the server.
@@ -132,11 +135,12 @@ impl Channel {
             return Err(format!("it follows {last:?} of the same sender"));
         }
         let from = note.from.clone();
+        let waits_for_backend = note.topic.starts_with("asked:") && !note.is_answered;
         let at = self.expected.iter().position(|expected| expected.number == number);
         let is_replayed = self.replays_to.is_some();
         let Some(at) = at else {
             let crosses_threads = self.is_spread || from.starts_with(SERVER);
-            let is_late = number < self.begins_at && crosses_threads;
+            let is_late = number < self.begins_at && (crosses_threads || waits_for_backend);
             let is_allowed = is_replayed || self.replaces || is_late;
             return if is_allowed { Ok(()) } else { Err("it is not for this client".into()) };
         };

@@ -189,7 +189,8 @@ impl World {
         let mut sent = self.message(of, topic, event, payload);
         let from = self.clients[of].name.clone();
         let outcome = if kind == NoteKind::Stale { Outcome::Refused } else { Outcome::Open };
-        self.notes.insert(number, Note { topic: topic.into(), from, outcome });
+        let note = Note { topic: topic.into(), from, outcome, is_answered: false };
+        self.notes.insert(number, note);
         if kind == NoteKind::Stale {
             sent.join_ref = Some("0".into());
             return sent;
@@ -203,7 +204,8 @@ impl World {
     pub fn publish(&mut self, process: usize, topic: &str) -> Result<(), Broken> {
         let number = self.notes.len() as u64;
         let from = format!("{SERVER} {process}");
-        self.notes.insert(number, Note { topic: topic.into(), from, outcome: Outcome::Sent });
+        let outcome = Outcome::Sent;
+        self.notes.insert(number, Note { topic: topic.into(), from, outcome, is_answered: true });
         self.expect(number, topic, None, NoteKind::ToAll);
         if let Some(process) = self.processes.get(process) {
             let sent = process.server.endpoint().broadcast(topic, "note", json!({ "n": number }));
@@ -480,6 +482,7 @@ impl World {
         response: &Value,
     ) -> Result<(), Broken> {
         let note = self.notes.get_mut(&number).expect("its sender awaits the reply");
+        note.is_answered = true;
         if is_ok {
             note.outcome = Outcome::Sent;
             return Ok(());
