@@ -240,8 +240,11 @@ impl LongPoll {
             bytes += message.len();
             bytes == message.len() || bytes <= limits.queued_bytes_max as usize
         };
-        let count = self.queued.iter().take_while(fits).count();
-        let rest = self.queued.split_off(count);
+        // Few polls have more than a quarter to take, of which no message can be longer than it counts.
+        let rest = match self.queued_bytes < limits.queued_bytes_max / LARGE_MESSAGES {
+            true => Vec::new(),
+            false => self.queued.split_off(self.queued.iter().take_while(fits).count()),
+        };
         self.queued_bytes = rest.iter().map(|message| counted(message, limits)).sum();
         let messages = mem::replace(&mut self.queued, rest);
         let status = if messages.is_empty() { Status::NoContent } else { Status::Ok };
