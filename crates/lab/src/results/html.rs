@@ -38,6 +38,9 @@ pub fn comparison_html(
     sides: [(&str, &[RunResult]); 2],
 ) -> String {
     let mut body = comparison_rows(comparison).html();
+    if let Some(line) = comparison.advice() {
+        let _ = write!(body, "<p class=\"bad\">{}</p>", escape(&line));
+    }
     for (side, runs) in sides {
         let _ = write!(body, "<h2>{}</h2>{}", escape(side), figures(runs));
     }

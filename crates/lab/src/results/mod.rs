@@ -22,7 +22,7 @@ pub use html::{comparison_html, html};
 pub use load_over_time::{LoadOverTime, ServerSample};
 pub use table::{comparison_table, results_table};
 pub(crate) use table::{decimals, figure_spread, results_rows, short, spread};
-pub use verdict::{Comparison, FigureVerdict, Verdict, compare};
+pub use verdict::{Comparison, FigureVerdict, PAIRS_ADVISED, PAIRS_MIN, Verdict, compare};
 
 /// One run of a trial. Times are seconds since its clock started, sizes are bytes. `None` means that
 /// the driver cannot measure it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use watchfire_report::Table;
-use watchfire_report::units::number;
+use watchfire_report::units::{number, percent};
 
 use super::{Comparison, Figure, RunResult, Verdict};
 
@@ -87,17 +87,19 @@ pub(crate) fn results_rows(runs: &[RunResult]) -> Table {
 
 /// The verdicts of a comparison, a row for each figure of each trial.
 pub fn comparison_table(comparison: &Comparison) -> String {
-    comparison_rows(comparison).terminal()
+    comparison_rows(comparison).terminal() + comparison.advice().as_deref().unwrap_or_default()
 }
 
 pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
-    let mut table = Table::new(["trial", "figure", "before", "after", "ratio", "verdict"]);
+    let mut table =
+        Table::new(["trial", "figure", "before", "after", "ratio", "detects", "verdict"]);
     for one in &comparison.figures {
         let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
         let ratio = one.ratio.map_or_else(
             || "-".to_owned(),
-            |[low, mean, high]| format!("{mean:.3} ({low:.3} to {high:.3})"),
+            |[least, mean, most]| format!("{mean:.3} ({least:.3} to {most:.3})"),
         );
+        let detects = one.detects.map_or_else(|| "-".to_owned(), |change| percent(change, 0));
         let verdict = match one.verdict {
             Verdict::Better => "better",
             Verdict::Worse => "WORSE",
@@ -110,6 +112,7 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
             value(one.medians[0]),
             value(one.medians[1]),
             ratio,
+            detects,
             verdict.to_owned(),
         ]);
     }
