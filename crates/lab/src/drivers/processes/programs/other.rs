@@ -82,11 +82,10 @@ pub fn found(program: PathBuf) -> Result<PathBuf, String> {
         .map_err(|error| format!("cannot find {}: {error}", program.display()))
 }
 
-/// A shell that becomes the command, or that runs a script of several lines.
+/// A shell that runs the command. The shells of Linux become its last part, which so gets the signals.
 pub fn shell(line: &str) -> Command {
-    let is_script = line.trim().contains('\n');
     let mut command = Command::new("sh");
-    command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
+    command.args(["-c", line]);
     command
 }
 
@@ -146,6 +145,8 @@ impl Program for Other {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::Signal;
+
     use super::*;
 
     #[test]
@@ -180,6 +181,21 @@ mod tests {
         node.fetch(&["a".to_owned()]).unwrap();
         while !node.poll().unwrap().has_all {}
         node.kill();
+        std::fs::remove_dir_all(&site.folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_of_several_commands_runs_whole_and_its_last_one_gets_the_signal() {
+        let site = Site::for_test("line");
+        let mut process =
+            Process::start(&site, shell("echo one; echo two; exit 7"), "line").unwrap();
+        let status = process.end(START_TIMEOUT).unwrap();
+        assert_eq!(
+            (process.lines().unwrap(), status.code()),
+            (vec!["one".into(), "two".into()], Some(7))
+        );
+        let mut process = Process::start(&site, shell("cd / && exec sleep 60"), "line").unwrap();
+        assert!(!process.stop(Signal::TERM, START_TIMEOUT).unwrap().success());
         std::fs::remove_dir_all(&site.folder).unwrap();
     }
 
