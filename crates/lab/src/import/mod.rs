@@ -133,6 +133,19 @@ mod tests {
     }
 
     #[test]
+    fn the_region_and_the_instance_type_of_a_node_are_labels() {
+        let scenario = r#"{
+            "objects": { "app": { "type": "oci", "source": "registry.example/app:1" } },
+            "seed": { "west": "app" },
+            "benchmark": { "(and east 'a1.large')": "app" }
+        }"#;
+        let (experiment, _) = imported(&[("three.json", CLUSTER), ("regions.json", scenario)]);
+        let plan = experiment.plan(&experiment.trials[0], 0);
+        let awaited: Vec<_> = plan.nodes.iter().map(|node| node.is_awaited()).collect();
+        assert_eq!(awaited, [false, true, true]);
+    }
+
+    #[test]
     fn an_experiment_in_cue_names_its_trials() {
         let cue = r#"
             package p2plab

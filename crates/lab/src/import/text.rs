@@ -137,7 +137,11 @@ impl Writer<'_> {
                 "instanceType {instance_type:?} has no counterpart; add link and processors to its group"
             ));
         }
-        let labels: Vec<String> = labels.iter().map(|label| text(label)).collect();
+        // There, the region and the instance type of a node are labels too.
+        let known = [region, instance_type].into_iter().filter(|label| !label.is_empty());
+        let labels: BTreeSet<String> =
+            labels.iter().chain(known).map(|label| text(label)).collect();
+        let labels: Vec<String> = labels.into_iter().collect();
         self.line(format_args!("[[clusters.{}.groups]]", key(cluster)));
         self.line(format_args!("name = \"group-{}\"\ncount = {size}", index + 1));
         self.line(format_args!("region = {}\nlabels = [{}]", text(region), labels.join(", ")));
