@@ -89,12 +89,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// A size such as `300`, `256KiB` or `1.5 MB`. A number without a unit is bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (value, unit) = value_and_unit(text);
+    // "Mb" is read as megabits by some and as megabytes by others; "mb" by nobody as megabits of a file.
+    let is_of_bits = unit.ends_with('b') && unit.starts_with(|c: char| c.is_ascii_uppercase());
     let power = |step: f64, units: &[&str]| {
         let power = units.iter().position(|known| known.eq_ignore_ascii_case(unit))?;
         Some(step.powi(power as i32))
     };
     let factor = match unit {
         "" => Some(1.0),
+        _ if is_of_bits => None,
         _ => power(1024.0, &BINARY_UNITS).or_else(|| power(1000.0, &DECIMAL_UNITS)),
     };
     let bytes = value.zip(factor).map(|(value, factor)| value * factor);
@@ -108,6 +111,11 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
     let (value, unit) = value_and_unit(text);
     let bits = BIT_RATES.iter().find(|(known, _)| *known == unit);
+    if let Some(prefix) = unit.strip_suffix('b') {
+        return Err(format!(
+            "invalid rate {text:?}: \"{unit}\" can be bits or bytes; write \"{prefix}bit\" or \"{prefix}B\" in its place"
+        ));
+    }
     let rate = match (value, bits) {
         (Some(value), Some((_, bits))) => Some((value * bits / 8.0) as u64),
         _ if unit.is_empty() => None,
@@ -230,7 +238,9 @@ mod tests {
         ] {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
-        for text in ["", "KiB", "-1", "0.3", "1..2", "99999999999TiB", "1 KiB more"] {
+        assert_eq!(parse_bytes("5mb"), Ok(5_000_000));
+        for text in ["", "KiB", "-1", "0.3", "1..2", "99999999999TiB", "1 KiB more", "5Mb", "5Gib"]
+        {
             assert!(parse_bytes(text).is_err(), "{text}");
         }
     }
@@ -239,8 +249,12 @@ mod tests {
     fn rates_are_parsed_in_bits_and_bytes() {
         assert_eq!(parse_byte_rate("100Mbit"), Ok(12_500_000));
         assert_eq!(parse_byte_rate("12MB"), Ok(12_000_000));
-        for text in ["100", "7kbit", "fast", "-1MB"] {
+        for text in ["100", "7kbit", "fast", "-1MB", "1mbit"] {
             assert!(parse_byte_rate(text).is_err(), "{text}");
+        }
+        for text in ["100Mb", "100 mb", "1Gib"] {
+            let error = parse_byte_rate(text).unwrap_err();
+            assert!(error.contains("can be bits or bytes"), "{error}");
         }
     }
 
