@@ -16,9 +16,9 @@ use watchfire_store::{
 
 use crate::content_options::ContentOptions;
 use crate::link::Link;
+use crate::output::content_output;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::emit;
-use crate::standard_output;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
 /// Bytes of an archive that are read in one call.
@@ -112,8 +112,7 @@ impl Export {
 
     fn write(&self, blocks: &dyn ReadBlocks, root: &Cid, is_stdout: bool) -> anyhow::Result<()> {
         if is_stdout {
-            standard_output::check()?;
-            let mut out = BufWriter::new(io::stdout().lock());
+            let mut out = BufWriter::new(content_output()?);
             write_archive(blocks, root, &mut out, !self.json)?;
             return out.flush().context("cannot write the standard output");
         }

@@ -12,8 +12,8 @@ use watchfire_store::{ImportOptions, StoreError, import, names, private_cid_of};
 use crate::content_options::ContentOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
+use crate::output;
 use crate::progress::{ProgressLine, Step};
-use crate::standard_output;
 
 /// Bytes of the standard input that are read in one call.
 const READ_BYTES: usize = 1024 * 1024;
@@ -40,7 +40,7 @@ pub struct Arguments {
 
 /// Print the CID of each path. A path that fails is reported, and the others still get their CID.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    standard_output::check()?;
+    output::check()?;
     let mut has_failed = false;
     for path in &arguments.paths {
         match root_of(path, arguments) {

@@ -1,6 +1,6 @@
 //! `watchfire get`: fetches the content of a link, verifies it, and writes it to disk.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,11 +26,11 @@ use crate::host_options::HostOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
 use crate::live_pages::{Follow, follow, is_live};
+use crate::output::content_output;
 use crate::page_clients::{Announcer, join_page};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, exchange, peers_of};
 use crate::signals::Signals;
-use crate::standard_output;
 use crate::traces;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 use watchfire_traces::{Kind as SpanKind, Span};
@@ -205,7 +205,7 @@ fn output(arguments: &Arguments) -> anyhow::Result<Output> {
     let path = match &arguments.output {
         Some(path) if path.as_os_str() == "-" => {
             anyhow::ensure!(!arguments.json, "the standard output cannot be both file and JSON");
-            standard_output::check()?;
+            content_output()?;
             return Ok(Output::Stdout);
         }
         Some(path) => path.clone(),
@@ -445,7 +445,7 @@ fn check_kind(arguments: &Arguments, output: &Output, blocks: &Blocks) -> anyhow
 /// Writes the bytes of a stream that have arrived.
 fn write_available(stream: &mut Option<Stream>, blocks: &Blocks) -> anyhow::Result<()> {
     match stream {
-        Some(stream) => stream.write_available(&*blocks.store, &mut io::stdout().lock()),
+        Some(stream) => stream.write_available(&*blocks.store, &mut content_output()?),
         None => Ok(()),
     }
 }
@@ -666,7 +666,7 @@ impl Stream {
 
     /// Writes the rest. Fails if a part of the file is missing.
     fn finish(mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
-        self.write_available(blocks, &mut io::stdout().lock())?;
+        self.write_available(blocks, &mut content_output()?)?;
         anyhow::ensure!(self.next().is_none(), "cannot write the file: a part of it is missing");
         match self {
             Stream::Plain(_) => Ok(()),

@@ -1,6 +1,9 @@
 //! `watchfire`: the command-line program. It is a library so that `examples/manual.rs` can describe the
 //! commands without a part of its own in the binary.
 
+#[macro_use]
+mod output;
+
 mod car;
 mod cid;
 mod content_options;
@@ -43,7 +46,6 @@ mod serve;
 mod serving;
 mod share;
 mod signals;
-mod standard_output;
 #[cfg(feature = "top")]
 mod top;
 #[cfg(not(feature = "top"))]
@@ -108,11 +110,20 @@ pub fn command() -> clap::Command {
 
 /// Run the command that the process's arguments name, and return the exit code.
 pub fn run() -> ExitCode {
+    output::close_at_exec();
     if let Err(error) = key_hiding::hide_keys() {
         eprintln!("watchfire: cannot hide the key of the link from other users: {error}");
         return ExitCode::FAILURE;
     }
-    let Arguments { verb } = Arguments::parse();
+    let Arguments { verb } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // The text may be the help that was asked for.
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => {
+            output::note(help.print());
+            return output::finish(ExitCode::SUCCESS);
+        }
+    };
     if matches!(verb, Verb::Share(_) | Verb::Get(_) | Verb::Hold(_)) {
         memory::keep_pieces();
     }
@@ -137,7 +148,7 @@ pub fn run() -> ExitCode {
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(code) => code,
+        Ok(code) => output::finish(code),
         Err(error) => {
             eprintln!("watchfire: {}", describe(&error));
             ExitCode::FAILURE

@@ -1,14 +1,12 @@
-use std::io::{self, BufReader, IsTerminal as _, Write as _};
+use std::io::{self, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
 use watchfire_load::{
     AgentAddress, Live, LoadOptions, PhaseEvent, Results, Scenario, Source, StopFlag, WorkerProgram,
 };
@@ -19,12 +17,11 @@ use crate::dashboard::LoadDashboard;
 #[cfg(feature = "lab")]
 use crate::load_agents::Agents;
 use crate::operator::Operator;
+use crate::output::{self, ResultFile};
+use crate::signals::end_at_signals;
 
 /// The exit code when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
-
-/// Base of the exit code when a signal stopped the load; the signal's number is added.
-const SIGNALLED: u8 = 128;
 
 /// Arguments of `watchfire load`.
 #[derive(clap::Args)]
@@ -114,6 +111,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let options = LoadOptions { files_max, workers, ..LoadOptions::default() };
         return check(&source.scenario()?, &options).map(|()| ExitCode::SUCCESS);
     }
+    let outputs = [&arguments.json, &arguments.csv, &arguments.report];
+    let [json, csv, report] = outputs.map(|path| ResultFile::of(path.as_ref()));
+    let (json, csv, report) = (json?, csv?, report?);
     let token = arguments.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
     let agents = arguments.agent.into_iter();
     #[cfg_attr(not(feature = "lab"), allow(unused_mut, reason = "hosts belong to the lab"))]
@@ -133,7 +133,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         stop: StopFlag::default(),
         phases: events.as_ref().map(|(sender, _)| sender.clone()),
     };
-    let signalled = stop_at_signals(options.stop.clone())?;
+    let stop = options.stop.clone();
+    let signalled = end_at_signals(move || stop.set())?;
     let checked = source.scenario()?;
     for note in &checked.notes {
         eprintln!("note: {note}");
@@ -174,16 +175,15 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     } else {
         print!("\n{}", watchfire_load::table(&results, &verdicts));
     }
-    if let Some(file) = &arguments.json {
+    if let Some(file) = json {
         let text = serde_json::to_string_pretty(&watchfire_load::json(&results, &verdicts))?;
-        write(file, &text)?;
+        file.write(&(text + "\n"))?;
     }
-    if let Some(file) = &arguments.csv {
-        write(file, &watchfire_load::csv(&results))?;
+    if let Some(file) = csv {
+        file.write(&watchfire_load::csv(&results))?;
     }
-    if let Some(file) = &arguments.report {
-        let page = watchfire_load::html(&results, &verdicts);
-        write(file, &page)?;
+    if let Some(file) = report {
+        file.write(&watchfire_load::html(&results, &verdicts))?;
     }
     anyhow::ensure!(
         results.failed_workers.is_empty(),
@@ -217,42 +217,10 @@ fn print_phases() -> (Sender<PhaseEvent>, JoinHandle<()>) {
     let (sender, events) = channel::<PhaseEvent>();
     let print = move || {
         for event in events {
-            let line = serde_json::to_string(&event).expect("an event can be serialized");
-            // The load continues when its output is closed.
-            let mut out = io::stdout();
-            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            println!("{}", serde_json::to_string(&event).expect("an event can be serialized"));
         }
     };
     (sender, std::thread::spawn(print))
-}
-
-/// Stop the load at an interrupt or a termination signal, so that its results are still reported. A
-/// second signal ends the process immediately. Returns the exit code that a shell expects.
-fn stop_at_signals(stop: StopFlag) -> anyhow::Result<Arc<AtomicU8>> {
-    let exit_code = Arc::new(AtomicU8::new(0));
-    let signalled = Arc::clone(&exit_code);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let (mut interrupts, mut terminations) = {
-        let _entered = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            loop {
-                let number = tokio::select! {
-                    _ = interrupts.recv() => SignalKind::interrupt().as_raw_value(),
-                    _ = terminations.recv() => SignalKind::terminate().as_raw_value(),
-                };
-                let exit_code = SIGNALLED + number as u8;
-                if stop.is_set() {
-                    std::process::exit(exit_code.into());
-                }
-                signalled.store(exit_code, Ordering::Relaxed);
-                stop.set();
-            }
-        });
-    });
-    Ok(exit_code)
 }
 
 fn run_agent(listen: SocketAddr, token_file: &Path, worker: &WorkerProgram) -> anyhow::Result<()> {
@@ -269,25 +237,19 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
         .with_context(cannot)
 }
 
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-}
-
 /// Shows the load while it runs: in place on a terminal, line by line elsewhere.
 fn watch() -> impl FnMut(&Results) {
-    let is_terminal = io::stdout().is_terminal();
+    let (is_terminal, mut out) = (output::is_terminal(), output::text_output());
     let mut live = Live::default();
     let mut seconds = 0;
     move |results| {
-        // The load continues when its output is closed.
-        let _ = if is_terminal {
-            live.draw(results, &mut io::stdout())
+        if is_terminal {
+            // The load continues when its terminal is closed.
+            let _ = live.draw(results, &mut out);
         } else if results.seconds_whole() > seconds {
             seconds = results.seconds_whole();
-            watchfire_load::line(results).map_or(Ok(()), |line| writeln!(io::stdout(), "{line}"))
-        } else {
-            Ok(())
-        };
+            watchfire_load::line(results).into_iter().for_each(|line| println!("{line}"));
+        }
     }
 }
 

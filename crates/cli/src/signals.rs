@@ -1,6 +1,8 @@
 //! The signals that end a command, and timeouts that do not end one that a signal has stopped.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -49,4 +51,24 @@ pub async fn awake(time: Duration) {
     for _ in 0..=time.as_secs() {
         ticks.tick().await;
     }
+}
+
+/// Calls `end` at the first signal, after which the command writes what is complete. A second signal ends the process
+/// immediately. The result is the exit code that a shell expects after the first.
+pub fn end_at_signals(end: impl FnOnce() + Send + 'static) -> io::Result<Arc<AtomicU8>> {
+    let exit_code = Arc::new(AtomicU8::new(0));
+    let signalled = Arc::clone(&exit_code);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::listen()?
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            signalled.store(signals.next().await, Ordering::Relaxed);
+            end();
+            std::process::exit(signals.next().await.into());
+        });
+    });
+    Ok(exit_code)
 }

@@ -16,6 +16,7 @@
 //! results      the measurements of a run, its figures, and the verdict about two sides
 //! import       p2plab's definitions as an experiment
 //! builds       programs at a git reference, each built once
+//! interruption   whether the user has interrupted all runs
 //! memory_filler   fills the free memory before a run
 //! machine      what the machine is, and how busy others keep it
 //! hosts        other machines, over ssh
@@ -50,6 +51,7 @@ mod definition;
 mod drivers;
 mod hosts;
 mod import;
+mod interruption;
 pub mod machine;
 mod memory_filler;
 mod page;
@@ -68,12 +70,13 @@ pub use drivers::{
 };
 pub use hosts::{Connection, HostError, HostName, Hosts};
 pub use import::{CueError, ImportError, Imported, Source, Substitute, import};
+pub use interruption::{interrupt, is_interrupted};
 pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};
 pub use results::spans::{Receiver, RunTrace, Span, jaeger, perfetto, spans};
 pub use results::{
-    Calibration, Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict,
-    WireFigures, calibration_page, compare, comparison_html, comparison_table, csv, html,
-    results_table,
+    Calibration, Comparison, Figure, FigureVerdict, NodeResult, PAIRS_ADVISED, PAIRS_MIN,
+    RunResult, Transfer, Verdict, WireFigures, calibration_page, compare, comparison_html,
+    comparison_table, csv, html, results_table,
 };
 pub use runner::{FailedTrial, Results, Turn, compare_all, run_all};

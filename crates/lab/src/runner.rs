@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::definition::{Experiment, Trial, TrialPlan};
 use crate::drivers::{Driver, DriverError, Progress, with_causes};
+use crate::interruption::is_interrupted;
 use crate::results::{Comparison, RunResult, compare};
 
 /// A run that is under way.
@@ -39,7 +40,7 @@ impl fmt::Display for FailedTrial {
 /// The results of one side.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Runs that count, in the order in which they ended.
+    /// Runs that count and ended by themselves, in the order in which they did.
     pub runs: Vec<RunResult>,
     pub failed: Vec<FailedTrial>,
 }
@@ -92,13 +93,19 @@ fn run_sides<const SIDES: usize>(
         for trial in &trials {
             let plan = experiment.plan(trial, repeat);
             for turn in 0..SIDES {
+                if is_interrupted() {
+                    return results;
+                }
                 let side = (turn + repeat as usize) % SIDES;
                 let turn = Turn { trial: &trial.name, repeat, is_warm_up, done, runs };
                 let ran = one_run(&plan, &mut *drivers[side], turn, watch);
                 done += 1;
+                // The signal may have ended nodes too.
+                let is_whole = |run: &RunResult| !is_interrupted() || run.is_healthy();
                 match ran {
-                    Ok(run) if !is_warm_up => results[side].runs.push(run),
+                    Ok(run) if !is_warm_up && is_whole(&run) => results[side].runs.push(run),
                     Ok(_) => {}
+                    Err(_) if is_interrupted() => {}
                     Err(error) => {
                         let trial = trial.name.clone();
                         results[side].failed.push(FailedTrial { trial, error });

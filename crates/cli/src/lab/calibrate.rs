@@ -10,7 +10,8 @@ use watchfire_lab::{
 
 use super::experiment::{processes_driver, read, report_problems};
 use super::run_progress::RunProgress;
-use super::simulation::{self, check_outputs, write};
+use super::simulation;
+use crate::output::ResultFile;
 
 /// Arguments of `watchfire lab calibrate`.
 #[derive(clap::Args)]
@@ -31,7 +32,7 @@ pub struct Arguments {
 
 /// Run experiments in both drivers, and write the error of each figure.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    check_outputs([&arguments.output], &[&arguments.folder])?;
+    let output = ResultFile::open(&arguments.output)?;
     let mut processes = processes_driver(arguments.folder.as_deref(), std::env::current_exe()?)?;
     let mut calibrations = Vec::new();
     let mut is_healthy = true;
@@ -61,7 +62,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             });
         }
     }
-    write(&arguments.output, &calibration_page(&calibrations, &machine()?))?;
+    output.write(&calibration_page(&calibrations, &machine()?))?;
     Ok(simulation::exit_code(is_healthy))
 }
 

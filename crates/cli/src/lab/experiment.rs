@@ -5,25 +5,32 @@ use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use anyhow::Context as _;
 use serde_json::json;
 use watchfire_lab::machine::{Machine, commit, today};
 use watchfire_lab::{
-    Builds, DefinitionError, Driver, Experiment, Hosts, Page, Processes, Receiver, Results,
-    RunResult, Simulated, SimulatedBy, Ssh, Standing, Traced, Trial, Workspace, compare_all,
-    comparison_html, comparison_table, jaeger, perfetto, results_table, run_all, targets_table,
+    Build, Builds, DefinitionError, Driver, Experiment, Hosts, PAIRS_ADVISED, PAIRS_MIN, Page,
+    Processes, Receiver, Results, RunResult, Simulated, SimulatedBy, Ssh, Standing, Traced, Trial,
+    Workspace, compare_all, comparison_html, comparison_table, interrupt, is_interrupted, jaeger,
+    perfetto, results_table, run_all, targets_table,
 };
 
 use super::run_progress::RunProgress;
-use super::simulation::{self, check_outputs, write};
+use super::simulation;
 use super::standing;
 use crate::dashboard::LabDashboard;
 use crate::hosts::HostsOptions;
+use crate::output::ResultFile;
+use crate::signals::end_at_signals;
 
 /// The exit code of a comparison with a figure that is worse.
 const WORSE: u8 = 4;
+/// The exit code of a comparison of too few runs, in which a figure differs.
+const UNDECIDED: u8 = 5;
 
 /// The largest random object of a quick run.
 const QUICK_BYTES: u64 = 4 << 20;
@@ -174,12 +181,17 @@ impl Records {
         Ok(processes)
     }
 
-    fn write(&self, runs: &[RunResult]) -> anyhow::Result<()> {
-        if let Some(file) = &self.spans {
-            write(file, &(serde_json::to_string(&jaeger(runs))? + "\n"))?;
+    /// Writes the files of spans and of Perfetto.
+    fn write(
+        &self,
+        [spans, viewer]: [Option<ResultFile>; 2],
+        runs: &[RunResult],
+    ) -> anyhow::Result<()> {
+        if let Some(file) = spans {
+            file.write(&(serde_json::to_string(&jaeger(runs))? + "\n"))?;
         }
-        if let Some(file) = &self.perfetto {
-            write(file, &(serde_json::to_string(&perfetto(runs))? + "\n"))?;
+        if let Some(file) = viewer {
+            file.write(&(serde_json::to_string(&perfetto(runs))? + "\n"))?;
         }
         let cut: u64 = runs.iter().map(|run| run.trace.cut).sum();
         if self.has_spans() && cut > 0 {
@@ -223,9 +235,16 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let RunArguments { choice, csv, on, quick, page, records } = arguments;
     records.check(choice.driver, on.is_some())?;
-    let Records { spans, perfetto, flame, .. } = records;
-    let outputs = choice.outputs().chain(csv).chain(page).chain(spans).chain(perfetto);
-    check_outputs(outputs, &[&choice.folder, flame])?;
+    // A file of results may be in a folder that the command creates.
+    for folder in [&choice.folder, &records.flame].into_iter().flatten() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    }
+    let [json, report] = choice.outputs()?;
+    let (csv, page_file) = (ResultFile::of(csv.as_ref())?, ResultFile::of(page.as_ref())?);
+    let of_records =
+        [ResultFile::of(records.spans.as_ref())?, ResultFile::of(records.perfetto.as_ref())?];
+    let exit_code = interrupt_at_signals()?;
     let standing =
         on.as_ref().map(|name| standing::open(name, choice.folder.clone())).transpose()?;
     let mut experiment = choice.read(standing.as_ref())?;
@@ -236,25 +255,36 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let page = page.as_deref().map(|page| anyhow::Ok((page, Machine::read()?))).transpose()?;
     let started_at = Instant::now();
     let results = run_recorded(choice, records, standing, &experiment, &trials)?;
-    records.write(&results.runs)?;
+    records.write(of_records, &results.runs)?;
     print!("{}", results_table(&results.runs));
     if !experiment.targets.is_empty() && !*quick && choice.trial.is_empty() {
         print!("\n{}", targets_table(&experiment, &results.runs).terminal());
     }
-    if let Some(file) = &choice.json {
-        let json = json!({ "experiment": experiment.name, "runs": results.runs });
-        write(file, &(serde_json::to_string_pretty(&json)? + "\n"))?;
+    if let Some(file) = json {
+        let json = json!({
+            "experiment": experiment.name,
+            "interrupted": is_interrupted(),
+            "runs": results.runs,
+        });
+        file.write(&(serde_json::to_string_pretty(&json)? + "\n"))?;
     }
     if let Some(file) = csv {
-        write(file, &watchfire_lab::csv(&results.runs))?;
+        file.write(&watchfire_lab::csv(&results.runs))?;
     }
-    if let Some(file) = &choice.report {
-        write(file, &watchfire_lab::html(&experiment.name, &experiment.notes, &results.runs))?;
+    if let Some(file) = report {
+        file.write(&watchfire_lab::html(&experiment.name, &experiment.notes, &results.runs))?;
     }
     let is_healthy = report_problems(&results);
-    if let Some((page, machine)) = page {
+    if is_interrupted() {
+        eprintln!(
+            "watchfire: interrupted; the results have the {} complete runs",
+            results.runs.len()
+        );
+        return Ok(ExitCode::from(exit_code.load(Ordering::Relaxed)));
+    }
+    if let Some(((page, machine), file)) = page.zip(page_file) {
         anyhow::ensure!(is_healthy, "cannot write {}: not every trial succeeded", page.display());
-        write_page(&Page {
+        let page = Page {
             experiment: &experiment,
             file: &choice.experiment,
             page,
@@ -265,7 +295,11 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             date: &today(),
             machine: &machine.sentence(),
             seconds: started_at.elapsed().as_secs(),
-        })?;
+        };
+        file.write(&page.markdown())?;
+        if let Some(picture) = page.picture() {
+            ResultFile::open(&page.picture_file())?.write(&picture)?;
+        }
     }
     Ok(simulation::exit_code(is_healthy))
 }
@@ -278,12 +312,15 @@ fn command(arguments: &RunArguments, page: &Path, driver: &str) -> String {
     format!("watchfire lab run {experiment} --driver {driver}{repeat} --page {page}")
 }
 
-fn write_page(page: &Page<'_>) -> anyhow::Result<()> {
-    write(page.page, &page.markdown())?;
-    match page.picture() {
-        Some(picture) => write(&page.picture_file(), &picture),
-        None => Ok(()),
-    }
+/// Ends the runs at a signal, so that the complete ones are still reported.
+fn interrupt_at_signals() -> anyhow::Result<Arc<AtomicU8>> {
+    let end = || {
+        interrupt();
+        eprintln!(
+            "watchfire: ends with the results of complete runs; a second signal ends without them"
+        );
+    };
+    Ok(end_at_signals(end)?)
 }
 
 /// Runs trials, and shows them while they last.
@@ -335,12 +372,19 @@ fn run_recorded(
 /// Run the trials of an experiment with two programs in turns, and judge the difference.
 pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let choice = &arguments.choice;
-    check_outputs(choice.outputs(), &[&choice.folder])?;
+    let [json, report] = choice.outputs()?;
     let experiment = choice.read(None)?;
     let trials = choice.trials(&experiment)?;
     let names = sides(&arguments.sides)?;
     let mut before = choice.side(names.0, &experiment)?;
     let mut after = choice.side(names.1, &experiment)?;
+    if experiment.repeat < PAIRS_MIN as u32 {
+        eprintln!(
+            "note: {} repeats decide nothing if a figure differs; use --repeat {PAIRS_ADVISED}",
+            experiment.repeat
+        );
+    }
+    let exit_code = interrupt_at_signals()?;
     let mut terminal = RunProgress::start();
     let drivers: [&mut dyn Driver; 2] = [&mut *before, &mut *after];
     let (comparison, results) =
@@ -349,32 +393,40 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
         });
     drop(terminal);
     print!("{}", comparison_table(&comparison));
-    if let Some(file) = &choice.json {
+    if let Some(file) = json {
         let [before, after] = &results;
         let json = json!({
             "experiment": experiment.name,
+            "interrupted": is_interrupted(),
             "comparison": comparison,
             "before": before.runs,
             "after": after.runs,
         });
-        write(file, &(serde_json::to_string_pretty(&json)? + "\n"))?;
+        file.write(&(serde_json::to_string_pretty(&json)? + "\n"))?;
     }
-    if let Some(file) = &choice.report {
+    if let Some(file) = report {
         let [before_runs, after_runs] = &results;
         let sides = [(names.0, &*before_runs.runs), (names.1, &*after_runs.runs)];
-        write(file, &comparison_html(&experiment.name, &comparison, sides))?;
+        file.write(&comparison_html(&experiment.name, &comparison, sides))?;
     }
     let are_healthy = results.iter().map(report_problems).collect::<Vec<_>>();
-    match (are_healthy.into_iter().all(|is_healthy| is_healthy), comparison.is_worse()) {
-        (true, true) => Ok(ExitCode::from(WORSE)),
-        (is_healthy, _) => Ok(simulation::exit_code(is_healthy)),
-    }
+    let code = match are_healthy.into_iter().all(|is_healthy| is_healthy) {
+        _ if is_interrupted() => {
+            eprintln!("watchfire: interrupted; the verdicts are about the complete pairs of runs");
+            exit_code.load(Ordering::Relaxed)
+        }
+        false => simulation::FAILED,
+        true if comparison.is_worse() => WORSE,
+        true if comparison.is_undecided() => UNDECIDED,
+        true => return Ok(ExitCode::SUCCESS),
+    };
+    Ok(ExitCode::from(code))
 }
 
 impl Choice {
-    /// The files that are written after the runs.
-    fn outputs(&self) -> impl Iterator<Item = &PathBuf> {
-        self.report.iter().chain(&self.json)
+    /// The files of all results and of the report.
+    fn outputs(&self) -> anyhow::Result<[Option<ResultFile>; 2]> {
+        Ok([ResultFile::of(self.json.as_ref())?, ResultFile::of(self.report.as_ref())?])
     }
 
     fn read(&self, on: Option<&Standing>) -> anyhow::Result<Experiment> {
@@ -403,9 +455,9 @@ impl Choice {
 
     /// The driver of one side of a comparison.
     fn side(&self, side: &str, experiment: &Experiment) -> anyhow::Result<Box<dyn Driver>> {
-        let program = match side.contains('/') {
-            true => Path::new(side).canonicalize().with_context(|| side.to_owned())?,
-            false => builds(self.folder.as_deref())?.program(side)?,
+        let program = match build(side)? {
+            Build::Path(path) => path,
+            _ => builds(self.folder.as_deref())?.program(side)?,
         };
         match self.driver {
             DriverName::Processes => Ok(Box::new(self.processes(program)?)),
@@ -475,6 +527,18 @@ fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
         eprintln!("watchfire: removed the processes and files of {swept} killed {runs}");
     }
     Ok(())
+}
+
+/// A program, or the git reference from which it is built. A branch may have a slash in its name too.
+pub(super) fn build(text: &str) -> anyhow::Result<Build> {
+    let is_path = text.contains('/') && (text.starts_with(['/', '.']) || Path::new(text).exists());
+    Ok(match is_path {
+        true => {
+            let path = Path::new(text).canonicalize();
+            Build::Path(path.with_context(|| format!("cannot find the program {text}"))?)
+        }
+        false => Build::Git(text.to_owned()),
+    })
 }
 
 /// The two sides of a comparison. The dots between them are not a part of a path.
@@ -552,5 +616,9 @@ mod tests {
         for text in ["main", "main..", "..HEAD", "../a"] {
             assert!(sides(text).is_err(), "{text}");
         }
+        assert_eq!(sides("feature/x..dev").unwrap(), ("feature/x", "dev"));
+        assert!(matches!(build("feature/x").unwrap(), Build::Git(name) if name == "feature/x"));
+        assert!(matches!(build("src/lib.rs").unwrap(), Build::Path(_)));
+        assert!(build("./no-such-program").is_err());
     }
 }

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use watchfire_lab::{Experiment, Source, Substitute, import};
 use watchfire_report::units::parse_bytes;
 
-use super::simulation::{read, write};
+use super::simulation::read;
+use crate::output::ResultFile;
 
 /// Arguments of `watchfire lab import`.
 #[derive(clap::Args)]
@@ -33,7 +34,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // A definition that cannot run here is an error now, not when it runs.
     Experiment::parse("the imported experiment", &imported.text)?;
     match &arguments.output {
-        Some(file) => write(file, &imported.text)?,
+        Some(file) => ResultFile::open(file)?.write(&imported.text)?,
         None => print!("{}", imported.text),
     }
     for note in &imported.notes {

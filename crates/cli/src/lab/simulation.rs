@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use watchfire_sim::{FleetScenario, Progress, Run, Scenario};
 
+use crate::output::ResultFile;
 use crate::progress::ProgressLine;
 
 /// The exit code when a node did not get the content, or a rule was broken; other failures end with 1.
-const FAILED: u8 = 3;
+pub const FAILED: u8 = 3;
 
 const BAR_CELLS: usize = 32;
 
@@ -28,8 +29,8 @@ pub struct SwarmArguments {
 pub fn run_swarm(
     SwarmArguments { simulation, report: page }: &SwarmArguments,
 ) -> anyhow::Result<ExitCode> {
-    check_outputs(page, &[])?;
-    let (name, text) = simulation.read()?;
+    let page = ResultFile::of(page.as_ref())?;
+    let (name, text, files) = simulation.open()?;
     let mut scenario = Scenario::parse(&name, &text)?;
     scenario.seed = simulation.seed.unwrap_or(scenario.seed);
 
@@ -40,10 +41,9 @@ pub fn run_swarm(
     drop(progress_line);
 
     print!("{}", watchfire_sim::table(&report));
-    let json = || watchfire_sim::json(&report);
-    simulation.write(json, || watchfire_sim::picture(&report))?;
+    files.write(|| watchfire_sim::json(&report), || watchfire_sim::picture(&report))?;
     if let Some(file) = page {
-        write(file, &watchfire_sim::html(&report))?;
+        file.write(&watchfire_sim::html(&report))?;
     }
     let is_healthy = |(_, outcome): &(Run, watchfire_sim::Outcome)| {
         outcome.unfinished() == 0 && outcome.violations.is_empty()
@@ -60,7 +60,7 @@ pub struct FleetArguments {
 
 /// Simulate a fleet. The exit code is 3 if a host that stays did not get the image.
 pub fn run_fleet(FleetArguments { simulation }: &FleetArguments) -> anyhow::Result<ExitCode> {
-    let (name, text) = simulation.read()?;
+    let (name, text, files) = simulation.open()?;
     let mut scenario = FleetScenario::parse(&name, &text)?;
     scenario.seed = simulation.seed.unwrap_or(scenario.seed);
 
@@ -71,8 +71,7 @@ pub fn run_fleet(FleetArguments { simulation }: &FleetArguments) -> anyhow::Resu
     drop(progress_line);
 
     print!("{}", watchfire_sim::fleet_table(&report));
-    let json = || watchfire_sim::fleet_json(&report);
-    simulation.write(json, || watchfire_sim::fleet_picture(&report))?;
+    files.write(|| watchfire_sim::fleet_json(&report), || watchfire_sim::fleet_picture(&report))?;
     let is_healthy = report.outcome.unfinished() == 0 && report.outcome.violations.is_empty();
     Ok(exit_code(is_healthy))
 }
@@ -95,25 +94,30 @@ pub struct SimulationArguments {
 }
 
 impl SimulationArguments {
-    /// The name of the scenario file for errors, and its text.
-    fn read(&self) -> anyhow::Result<(String, String)> {
-        check_outputs(self.json.iter().chain(&self.picture), &[])?;
-        read(&self.scenario)
+    /// The name of the scenario file for errors, its text, and the files of the results.
+    fn open(&self) -> anyhow::Result<(String, String, Files)> {
+        let [json, picture] = [&self.json, &self.picture].map(|path| ResultFile::of(path.as_ref()));
+        let (name, text) = read(&self.scenario)?;
+        Ok((name, text, Files { json: json?, picture: picture? }))
     }
+}
 
-    /// Writes the files that the arguments name.
+/// The files of the results of a simulation.
+struct Files {
+    json: Option<ResultFile>,
+    picture: Option<ResultFile>,
+}
+
+impl Files {
     fn write(
-        &self,
+        self,
         json: impl FnOnce() -> serde_json::Value,
         picture: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        if let Some(file) = &self.json {
-            write(file, &(serde_json::to_string_pretty(&json())? + "\n"))?;
+        if let Some(file) = self.json {
+            file.write(&(serde_json::to_string_pretty(&json())? + "\n"))?;
         }
-        if let Some(file) = &self.picture {
-            write(file, &picture())?;
-        }
-        Ok(())
+        self.picture.map_or(Ok(()), |file| file.write(&picture()))
     }
 }
 
@@ -122,29 +126,6 @@ pub fn read(file: &Path) -> anyhow::Result<(String, String)> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     Ok((name, text))
-}
-
-/// Writes a file. An error names it.
-pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Fails if one of these files cannot be written because its folder is missing. A run can take an hour, so this comes
-/// before it. The command itself creates the folders `created`.
-pub fn check_outputs<'a>(
-    files: impl IntoIterator<Item = &'a PathBuf>,
-    created: &[&Option<PathBuf>],
-) -> anyhow::Result<()> {
-    for file in files {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let is_created = created.iter().copied().flatten().any(|folder| file.starts_with(folder));
-        anyhow::ensure!(
-            is_created || folder.is_none_or(Path::is_dir),
-            "cannot write {}: its folder does not exist; create the folder first",
-            file.display()
-        );
-    }
-    Ok(())
 }
 
 /// The exit code of a simulation.
@@ -170,17 +151,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    #[test]
-    fn a_file_in_a_folder_that_is_missing_is_refused_before_the_run() {
-        assert!(check_outputs(&["/tmp/a.svg", "a.svg", "/a.svg"].map(PathBuf::from), &[]).is_ok());
-        let missing = [PathBuf::from("/tmp/no-such-folder/a.svg")];
-        assert!(check_outputs(&missing, &[&Some("/tmp/no-such-folder".into())]).is_ok());
-        let error = check_outputs(&missing, &[&None]).unwrap_err();
-        assert!(
-            error.to_string().starts_with("cannot write /tmp/no-such-folder/a.svg: its folder")
-        );
-    }
 
     #[test]
     fn the_bar_shows_the_progress_of_a_run() {

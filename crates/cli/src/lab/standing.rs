@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use watchfire_lab::{Build, Builds, Query, Standing, StandingNode};
+use watchfire_lab::{Builds, Query, Standing, StandingNode};
 use watchfire_report::units::binary_bytes;
 
-use super::experiment::{builds, runs};
+use super::experiment::{self, builds, runs};
 
 /// The folder in which the lab keeps its clusters and its builds.
 #[derive(clap::Args)]
@@ -49,7 +48,7 @@ pub struct SwapArguments {
     /// The nodes, such as a name, a label, or (not 'seeder').
     #[arg(value_name = "QUERY", value_parser = |text: &str| Query::parse(text))]
     query: Query,
-    /// A git reference, or the path of a program, with a slash in it.
+    /// A git reference, or the path of a program, such as ./watchfire.
     #[arg(value_name = "BUILD")]
     build: String,
     #[command(flatten)]
@@ -101,10 +100,7 @@ pub fn ps(arguments: &PsArguments) -> anyhow::Result<ExitCode> {
 /// Replace the program of some nodes, while the others run on.
 pub fn swap(arguments: &SwapArguments) -> anyhow::Result<ExitCode> {
     let SwapArguments { on, query, build, place } = arguments;
-    let build = match build.contains('/') {
-        true => Build::Path(Path::new(build).canonicalize().with_context(|| build.clone())?),
-        false => Build::Git(build.clone()),
-    };
+    let build = experiment::build(build)?;
     let nodes = place.open(on)?.swap(query, &build)?;
     println!("{} replaced: {}", nodes.len(), nodes.join(", "));
     Ok(ExitCode::SUCCESS)

@@ -16,6 +16,7 @@ mod memory;
 #[cfg(feature = "mirror")]
 mod mirror_configure;
 mod networks;
+mod outputs;
 mod pages;
 mod security_guide;
 mod serving;

@@ -8,6 +8,7 @@ use super::network::Network;
 use super::programs::Program;
 use super::{NodeProgress, Progress};
 use crate::definition::TrialPlan;
+use crate::interruption::is_interrupted;
 use crate::machine::OtherPrograms;
 
 /// The interval in which the nodes are looked at.
@@ -72,7 +73,8 @@ impl Clock {
             let each: Vec<NodeProgress<'_>> = nodes.iter().map(Live::progress).collect();
             watch(Progress { phase, now, part, finished, awaited: count, nodes: &each });
             let has_users = load.as_mut().is_some_and(|load| load.is_pending());
-            if now >= self.time_max || !(has_users || nodes.iter().any(Live::is_pending)) {
+            let is_over = now >= self.time_max || is_interrupted();
+            if is_over || !(has_users || nodes.iter().any(Live::is_pending)) {
                 return now;
             }
             std::thread::sleep(INTERVAL);

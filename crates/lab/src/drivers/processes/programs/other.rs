@@ -82,10 +82,20 @@ pub fn found(program: PathBuf) -> Result<PathBuf, String> {
         .map_err(|error| format!("cannot find {}: {error}", program.display()))
 }
 
-/// A shell that runs the command. The shells of Linux become its last part, which so gets the signals.
+/// Words at the begin of a command that name no program.
+const NO_PROGRAMS: [&str; 12] =
+    ["!", ".", ":", "cd", "eval", "exec", "exit", "export", "read", "set", "trap", "wait"];
+
+/// A shell that becomes the program of a command, which so gets the signals, or that runs a line of several commands.
 pub fn shell(line: &str) -> Command {
+    let line = line.trim();
+    // Without what is in quotes.
+    let outside: String = line.split(['\'', '"']).step_by(2).collect();
+    let first = outside.split_whitespace().next().unwrap_or_default();
+    let is_program = !first.contains('=') && !NO_PROGRAMS.contains(&first);
+    let is_one = is_program && !outside.contains([';', '&', '|', '(', '\n']);
     let mut command = Command::new("sh");
-    command.args(["-c", line]);
+    command.arg("-c").arg(if is_one { format!("exec {line}") } else { line.to_owned() });
     command
 }
 
@@ -145,8 +155,6 @@ impl Program for Other {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::Signal;
-
     use super::*;
 
     #[test]
@@ -185,17 +193,26 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_several_commands_runs_whole_and_its_last_one_gets_the_signal() {
+    fn a_line_of_several_commands_runs_whole() {
         let site = Site::for_test("line");
-        let mut process =
-            Process::start(&site, shell("echo one; echo two; exit 7"), "line").unwrap();
-        let status = process.end(START_TIMEOUT).unwrap();
-        assert_eq!(
-            (process.lines().unwrap(), status.code()),
-            (vec!["one".into(), "two".into()], Some(7))
-        );
-        let mut process = Process::start(&site, shell("cd / && exec sleep 60"), "line").unwrap();
-        assert!(!process.stop(Signal::TERM, START_TIMEOUT).unwrap().success());
+        for (line, lines, code) in [
+            ("echo one; echo two; exit 7", vec!["one", "two"], 7),
+            ("cd / && pwd", vec!["/"], 0),
+            ("exit 3", vec![], 3),
+            ("A=1 sh -c 'echo $A; false'", vec!["1"], 1),
+            ("exec echo 'a; b'", vec!["a; b"], 0),
+        ] {
+            let mut process = Process::start(&site, shell(line), "line").unwrap();
+            let status = process.end(START_TIMEOUT).unwrap();
+            assert_eq!(
+                (process.lines().unwrap(), status.code()),
+                (lines.into_iter().map(str::to_owned).collect(), Some(code)),
+                "{line}"
+            );
+        }
+        let becomes =
+            |line| shell(line).get_args().nth(1).unwrap().to_str().unwrap().starts_with("exec ");
+        assert!(becomes("node \"$LAB_PROGRAM\" seed") && becomes("sh -c 'a; b & wait'"));
         std::fs::remove_dir_all(&site.folder).unwrap();
     }
 
