@@ -225,6 +225,9 @@ impl Scenario {
         if self.targets.iter().any(|target| target.is_tls) {
             self.tls.client().map_err(|problem| ScenarioError::new(name, 0, "tls", problem))?;
         }
+        if self.users() == 0 {
+            return error("phases", "no user arrives; give a phase a rate above 0");
+        }
         if self.users() > u64::from(u32::MAX) {
             return error("phases", "more than four billion users");
         }

@@ -58,7 +58,8 @@ pub(super) fn read_rows(
             return Err(source.error(at, name, format!("the name {column} is built in")));
         }
         let text = file_text(files, file);
-        let parsed = text.and_then(|text| Rows::parse(file, &text));
+        let columns = Some((rows.delimiter.as_str(), rows.columns.len()));
+        let parsed = text.and_then(|text| Rows::parse(file, &text, columns));
         parsed.map_err(|problem| source.error(at, "file", problem))
     });
     read.collect()

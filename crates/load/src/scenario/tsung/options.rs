@@ -163,7 +163,7 @@ impl Options {
         option.children(&[])?;
         let file = option.needed("value")?;
         let text = parts.read(file).map_err(|problem| option.attribute_error("value", problem))?;
-        let rows = Rows::parse(file, &text);
+        let rows = Rows::parse(file, &text, None);
         parts.rows.push(rows.map_err(|problem| option.attribute_error("value", problem))?);
         self.files.push(option.attribute("id").unwrap_or("default").to_owned());
         Ok(())
