@@ -54,7 +54,7 @@ pub use broadcast::Broadcast;
 pub use engine::StopFlag;
 pub use phases::{PhaseChange, PhaseEvent};
 pub use report::{Live, csv, html, json, line, table};
-pub use results::{Results, Second, Step};
+pub use results::{Results, Second, Step, Times};
 pub use run::{LoadOptions, run_load, workers_here};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};
 pub use source::Source;

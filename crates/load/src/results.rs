@@ -9,8 +9,10 @@ use crate::broadcast::{BROADCASTS_MAX, Broadcast, Receipts, Sent};
 use crate::scenario::Scenario;
 use crate::tally::{Counts, Delta, MATCHES_MAX, Match, Stages};
 
-/// Seconds that are kept one by one; a longer load keeps only its totals.
+/// Seconds whose counts are kept one by one, about 0.5 kB for each; a longer load keeps only its totals.
 const SECONDS_MAX: usize = 7 * 24 * 3600;
+/// Intervals whose times are kept apart, often 20 kB for each. When there are more, intervals become twice as long.
+const INTERVALS_MAX: usize = 3_600;
 
 /// Most kinds of errors that seconds tell apart.
 const ERROR_KINDS_MAX: usize = 1_000;
@@ -50,6 +52,10 @@ pub struct Results {
     pub is_aborted: bool,
     /// Each second since the load began.
     pub seconds: Vec<Second>,
+    /// Times in each interval since the load began, which lasts [`Results::interval`].
+    pub times: Vec<Times>,
+    /// The length of an interval in seconds: 1 in the first hour.
+    pub interval: usize,
     /// Processor time of all workers.
     pub cpu: Duration,
     /// Memory of all workers: at the start, and the maximum.
@@ -101,9 +107,25 @@ pub struct Second {
     pub statuses: BTreeMap<u16, u64>,
     /// The smallest size of each audience in this second.
     pub audiences: Vec<u64>,
-    /// Times since steps were due, by the index of the step.
+}
+
+/// The times in an interval.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Since steps were due, by the index of the step.
     pub steps: BTreeMap<u16, Snapshot>,
     pub stages: Stages<Snapshot>,
+}
+
+impl Times {
+    fn merge(&mut self, other: &Times) {
+        for (step, times) in &other.steps {
+            self.steps.entry(*step).or_default().merge(times);
+        }
+        self.stages.connect.merge(&other.stages.connect);
+        self.stages.page.merge(&other.stages.page);
+        self.stages.session.merge(&other.stages.session);
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,6 +165,8 @@ impl Results {
             matches: Vec::new(),
             is_aborted: false,
             seconds: Vec::new(),
+            times: Vec::new(),
+            interval: 1,
             cpu: Duration::ZERO,
             resident_bytes: (0, 0),
             failed_workers: Vec::new(),
@@ -212,6 +236,8 @@ impl Results {
         }
         if self.seconds.len() <= at {
             self.seconds.resize_with(at + 1, Second::default);
+            self.widen_intervals(at);
+            self.times.resize_with(at / self.interval + 1, Times::default);
         }
         // A worker that skipped a second had the users of the next one in it.
         let seen = &mut self.workers_seen[worker].seconds;
@@ -233,14 +259,35 @@ impl Results {
             *second.errors_by_kind.entry(kind).or_default() += count;
         }
         add_counts(&mut second.statuses, &delta.statuses);
-        second.stages.connect.merge(&delta.stages.connect);
-        second.stages.page.merge(&delta.stages.page);
-        second.stages.session.merge(&delta.stages.session);
-        for times in &delta.steps {
-            second.steps.entry(times.step).or_default().merge(&times.due);
-        }
+        let steps = delta.steps.iter().map(|times| (times.step, times.due.clone())).collect();
+        let times = Times { steps, stages: delta.stages.clone() };
+        self.times[at / self.interval].merge(&times);
         self.users_max = self.users_max.max(second.users);
         self.connected_max = self.connected_max.max(second.connected);
+    }
+
+    /// Makes room for the times of this second.
+    fn widen_intervals(&mut self, second: usize) {
+        while second / self.interval >= INTERVALS_MAX {
+            self.interval *= 2;
+            let mut before = std::mem::take(&mut self.times).into_iter();
+            while let Some(mut first) = before.next() {
+                before.next().inspect(|next| first.merge(next));
+                self.times.push(first);
+            }
+        }
+    }
+
+    /// The times of the interval that begins with this second.
+    pub fn times_from(&self, second: usize) -> Option<&Times> {
+        let begins = second.is_multiple_of(self.interval);
+        self.times.get(second / self.interval).filter(|_| begins)
+    }
+
+    /// The times between two seconds, as far as intervals begin there.
+    pub(crate) fn times_between(&self, from: usize, to: usize) -> &[Times] {
+        let [from, to] = [from, to].map(|at| at.div_ceil(self.interval).min(self.times.len()));
+        &self.times[from..to]
     }
 
     /// The index of a kind of error. A worker that sends ever new kinds shares the last index.
@@ -306,5 +353,32 @@ impl Results {
 fn add_counts(all: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
     for (key, count) in more {
         *all.entry(*key).or_default() += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::StepDelta;
+
+    #[test]
+    fn a_long_load_keeps_a_bounded_number_of_times_and_each_count() {
+        let text = "targets = [{ url = 'ws://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
+                    sessions = [{ steps = [{ connect = { path = '/' } }] }]";
+        let scenario = Scenario::parse("long.toml", text).unwrap();
+        let mut results = Results::new("long", &scenario, 1);
+        let seconds = 3 * INTERVALS_MAX as u32;
+        for second in 0..seconds {
+            let due = Snapshot::from(vec![(1_000_000, 2)]);
+            let steps = vec![StepDelta { step: 0, due, ..StepDelta::default() }];
+            let counts = Counts { started: 1, ..Counts::default() };
+            results.add(0, &Delta { second, steps, counts, ..Delta::default() });
+        }
+        assert_eq!((results.interval, results.seconds.len()), (4, seconds as usize));
+        assert_eq!(results.times.len(), 3 * INTERVALS_MAX / 4);
+        assert!(results.times.iter().all(|times| times.steps[&0].len() == 8));
+        assert!(results.seconds.iter().all(|second| second.counts.started == 1));
+        assert_eq!(results.times_between(0, 10).len(), 3);
+        assert!(results.times_from(8).is_some() && results.times_from(9).is_none());
     }
 }

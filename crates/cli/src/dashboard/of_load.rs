@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use watchfire_load::{Results, Second};
+use watchfire_load::{Results, Second, Times};
 use watchfire_report::units::number;
 
 use super::{Chart, Dashboard, ERRORS_MAX, Line, State, Tile};
@@ -46,7 +46,9 @@ impl LoadDashboard {
         }
         for at in self.seconds..seconds {
             if let Some(second) = results.seconds.get(at) {
-                self.note(at, second);
+                // An interval has all its times when the next one begins.
+                let begun = (at + 1).saturating_sub(results.interval);
+                self.note(at, second, results.times_from(begun), results.interval);
             }
         }
         self.seconds = seconds;
@@ -60,15 +62,18 @@ impl LoadDashboard {
         self.dashboard.publish(&state);
     }
 
-    fn note(&mut self, at: usize, second: &Second) {
+    fn note(&mut self, at: usize, second: &Second, interval: Option<&Times>, seconds: usize) {
         let mut times = watchfire_report::Histogram::default();
-        second.steps.values().for_each(|step| times.merge(step));
+        let steps = interval.into_iter().flat_map(|times| times.steps.values());
+        steps.for_each(|step| times.merge(step));
         let at = (at + 1) as f64;
+        if interval.is_some() {
+            self.answered.push(at, times.len() as f64 / seconds as f64);
+        }
         for (line, value) in [
             (&mut self.users, second.users),
             (&mut self.connected, second.connected),
             (&mut self.started, second.counts.started),
-            (&mut self.answered, times.len()),
             (&mut self.delivered, second.counts.deliveries),
             (&mut self.errors, second.errors),
         ] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use watchfire_report::{Axis, Chart, Colour, Histogram, Line, Panel, TickFormat};
 
-use super::series::{Series, steps};
+use super::series::{Part, Series, parts, steps};
 use super::table::shortened;
 use crate::results::{Results, Second};
 use crate::tally::Counts;
@@ -47,14 +47,14 @@ pub(super) fn charts(results: &Results) -> Vec<(&'static str, Vec<Chart>)> {
 /// The parts that all charts of a load have in common.
 struct Drawing<'a> {
     results: &'a Results,
-    intervals: Vec<&'a [Second]>,
+    intervals: Vec<Part<'a>>,
     seconds_per_point: usize,
 }
 
 impl<'a> Drawing<'a> {
     fn new(results: &'a Results) -> Drawing<'a> {
-        let seconds_per_point = results.seconds.len().div_ceil(POINTS_MAX).max(1);
-        let intervals = results.seconds.chunks(seconds_per_point).collect();
+        let intervals = parts(results, results.seconds.len().div_ceil(POINTS_MAX).max(1));
+        let seconds_per_point = intervals.first().map_or(1, |first| first.seconds.len());
         Drawing { results, intervals, seconds_per_point }
     }
 
@@ -100,7 +100,7 @@ impl<'a> Drawing<'a> {
     fn traffic(&self) -> Vec<Chart> {
         let results = self.results;
         let series =
-            |name: &str, series: Series| self.rate(name, |seconds| series.count(results, seconds));
+            |name: &str, series: Series| self.rate(name, |part| series.count(results, part.times));
         let lines = vec![
             series("requests", Series::Request),
             series("pages", Series::Page),
@@ -132,7 +132,7 @@ impl<'a> Drawing<'a> {
 
     /// The mean and quantiles of times; `None` without any.
     fn times(&self, series: Series) -> Option<Chart> {
-        let times = self.intervals.iter().map(|seconds| series.of(self.results, seconds));
+        let times = self.intervals.iter().map(|part| series.of(self.results, part.times));
         let times: Vec<_> = times.collect();
         if times.iter().all(Histogram::is_empty) {
             return None;
@@ -164,7 +164,7 @@ impl<'a> Drawing<'a> {
         let results = self.results;
         let lines = series.iter().take(STEPS_DRAWN).map(|series| {
             let name = legend(series.name(results));
-            self.rate(&name, |seconds| series.count(results, seconds))
+            self.rate(&name, |part| series.count(results, part.times))
         });
         self.in_fives("Done", lines.collect())
     }
@@ -181,7 +181,7 @@ impl<'a> Drawing<'a> {
             let key = kind as u16;
             let of = |second: &Second| second.errors_by_kind.get(&key).copied().unwrap_or(0);
             let name = legend(&results.error_kinds[kind]);
-            self.rate(&name, |seconds| seconds.iter().map(of).sum())
+            self.rate(&name, |part| part.seconds.iter().map(of).sum())
         });
         self.in_fives("Errors", lines.collect())
     }
@@ -191,7 +191,7 @@ impl<'a> Drawing<'a> {
         statuses.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let lines = statuses.into_iter().take(KINDS_DRAWN).map(|(status, _)| {
             let of = |second: &Second| second.statuses.get(status).copied().unwrap_or(0);
-            self.rate(&status.to_string(), |seconds| seconds.iter().map(of).sum())
+            self.rate(&status.to_string(), |part| part.seconds.iter().map(of).sum())
         });
         self.in_fives("HTTP responses by status", lines.collect())
     }
@@ -208,17 +208,17 @@ impl<'a> Drawing<'a> {
     }
 
     fn most(&self, name: &str, of: fn(&Second) -> u64) -> Drawn {
-        let highest = |seconds: &&[Second]| seconds.iter().map(of).max().unwrap_or(0) as f64;
+        let highest = |part: &Part<'_>| part.seconds.iter().map(of).max().unwrap_or(0) as f64;
         (name.to_owned(), self.intervals.iter().map(highest).collect())
     }
 
-    fn rate(&self, name: &str, of: impl Fn(&[Second]) -> u64) -> Drawn {
-        let rate = |seconds: &&[Second]| of(seconds) as f64 / seconds.len() as f64;
+    fn rate(&self, name: &str, of: impl Fn(Part<'_>) -> u64) -> Drawn {
+        let rate = |part: &Part<'_>| of(*part) as f64 / part.seconds.len() as f64;
         (name.to_owned(), self.intervals.iter().map(rate).collect())
     }
 
     fn rate_of(&self, name: &str, of: fn(&Counts) -> u64) -> Drawn {
-        self.rate(name, |seconds| seconds.iter().map(|second| of(&second.counts)).sum())
+        self.rate(name, |part| part.seconds.iter().map(|second| of(&second.counts)).sum())
     }
 }
 

@@ -12,7 +12,8 @@ const HEADS: &str = "second,users,websockets,users_planned,users_started,users_f
 /// The columns of each kind of times.
 const TIMES: [&str; 5] = ["count", "mean", "p50", "p99", "max"];
 
-/// A line for each second. Times are in seconds since a step was due, and empty when there are none.
+/// A line for each second. Times are in seconds since a step was due, and empty when there are none. In a load of more than
+/// an hour they are of several seconds, and in the line of the first one.
 /// A column has the same meaning for each load. The columns of statuses, errors and steps come last.
 pub fn csv(results: &Results) -> String {
     let mut out = heads(results);
@@ -32,10 +33,11 @@ pub fn csv(results: &Results) -> String {
             counts.deliveries,
             second.errors,
         ];
+        let times = results.times_between(at, at + 1);
         write!(out, "{at}").expect(WRITING);
         numbers.iter().for_each(|number| write!(out, ",{number}").expect(WRITING));
         for series in Series::ALL {
-            write_times(&series.of(results, std::slice::from_ref(second)), &mut out);
+            write_times(&series.of(results, times), &mut out);
         }
         for status in results.statuses.keys() {
             let count = second.statuses.get(status).copied().unwrap_or(0);
@@ -47,7 +49,7 @@ pub fn csv(results: &Results) -> String {
         }
         for step in 0..results.steps.len() {
             let series = Series::Step(step as u16);
-            write_times(&series.of(results, std::slice::from_ref(second)), &mut out);
+            write_times(&series.of(results, times), &mut out);
         }
         out.push('\n');
     }

@@ -3,7 +3,7 @@
 use watchfire_report::Table;
 use watchfire_report::units::{byte_rate, bytes, count, duration, number};
 
-use super::series::{Series, steps};
+use super::series::{Part, Series, parts, steps};
 use super::table::shortened;
 use crate::results::{Results, Second};
 use crate::tally::Counts;
@@ -15,19 +15,19 @@ type CountOf = fn(&Counts) -> u64;
 const SECONDS: usize = 10;
 
 /// The intervals of a load. Only a load without a complete one has an incomplete one.
-fn intervals(results: &Results) -> Vec<&[Second]> {
-    let whole: Vec<_> = results.seconds.chunks_exact(SECONDS).collect();
-    match whole.is_empty() && !results.seconds.is_empty() {
-        true => vec![&results.seconds],
-        false => whole,
-    }
+fn intervals(results: &Results) -> Vec<Part<'_>> {
+    let mut parts = parts(results, SECONDS);
+    let is_cut =
+        parts.last().is_some_and(|last| last.seconds.len() < parts[0].seconds.len().max(SECONDS));
+    parts.truncate(parts.len() - usize::from(is_cut && parts.len() > 1));
+    parts
 }
 
 /// The highest rate of an interval, and the mean rate of the load: each in a second.
-fn rates(results: &Results, of: impl Fn(&[Second]) -> u64) -> [f64; 2] {
-    let rate = |seconds: &[Second]| of(seconds) as f64 / seconds.len().max(1) as f64;
+fn rates(results: &Results, of: impl Fn(Part<'_>) -> u64) -> [f64; 2] {
+    let rate = |part: Part<'_>| of(part) as f64 / part.seconds.len().max(1) as f64;
     let highest = intervals(results).into_iter().map(rate).fold(0.0, f64::max);
-    [highest, rate(&results.seconds)]
+    [highest, rate(Part { seconds: &results.seconds, times: &results.times })]
 }
 
 /// Connections, pages, requests and sessions, or the groups of steps; `None` without any.
@@ -37,16 +37,16 @@ pub(super) fn times(results: &Results, of_groups: bool) -> Option<Table> {
     let heads = ["highest mean", "lowest mean", "highest rate", "mean rate", "mean", "count"];
     let mut table = Table::new([first].into_iter().chain(heads));
     for one in series {
-        let all = one.of(results, &results.seconds);
+        let all = one.of(results, &results.times);
         if all.is_empty() {
             continue;
         }
-        let means = intervals(results).into_iter().map(|seconds| one.of(results, seconds));
+        let means = intervals(results).into_iter().map(|part| one.of(results, part.times));
         let means: Vec<_> =
             means.filter(|times| !times.is_empty()).map(|times| times.mean()).collect();
         let mean = |found: Option<_>| found.map_or_else(String::new, duration);
         let [highest, usual] =
-            rates(results, |seconds| one.count(results, seconds)).map(per_second);
+            rates(results, |part| one.count(results, part.times)).map(per_second);
         table.push([
             shortened(one.name(results)),
             mean(means.iter().max().copied()),
@@ -63,9 +63,9 @@ pub(super) fn times(results: &Results, of_groups: bool) -> Option<Table> {
 /// Users, connections and messages, and the events of sessions.
 pub(super) fn counters(results: &Results) -> Table {
     let mut table = Table::new(["counter", "highest rate", "mean rate", "total"]);
-    let mut push = |name: &str, total: u64, of: &dyn Fn(&Second) -> u64| {
+    let mut push = |name: &str, total: u64, of: &dyn Fn(Part<'_>) -> u64| {
         if total > 0 {
-            let [highest, mean] = rates(results, |seconds| seconds.iter().map(of).sum());
+            let [highest, mean] = rates(results, of);
             table.push([name.to_owned(), per_second(highest), per_second(mean), count(total)]);
         }
     };
@@ -79,10 +79,13 @@ pub(super) fn counters(results: &Results) -> Table {
         ("messages delivered", |counts| counts.deliveries),
     ];
     for (name, of) in counts {
-        push(name, of(&results.counts), &|second| of(&second.counts));
+        let in_part = |part: Part<'_>| part.seconds.iter().map(|second| of(&second.counts)).sum();
+        push(name, of(&results.counts), &in_part);
     }
-    push("connections", results.stages.connect.len(), &|second| second.stages.connect.len());
-    push("errors", results.errors_total(), &|second| second.errors);
+    let connections = |part: Part<'_>| Series::Connect.count(results, part.times);
+    push("connections", results.stages.connect.len(), &connections);
+    let errors = |part: Part<'_>| part.seconds.iter().map(|second| second.errors).sum();
+    push("errors", results.errors_total(), &errors);
     for (name, total) in &results.counters {
         table.push([name.clone(), String::new(), String::new(), count(*total)]);
     }
@@ -94,7 +97,7 @@ pub(super) fn throughput(results: &Results) -> Table {
     let directions: [(&str, CountOf); 2] =
         [("received", |counts| counts.bytes_in), ("sent", |counts| counts.bytes_out)];
     for (name, of) in directions {
-        let rates = rates(results, |seconds| seconds.iter().map(|one| of(&one.counts)).sum());
+        let rates = rates(results, |part| part.seconds.iter().map(|one| of(&one.counts)).sum());
         let [highest, mean] = rates.map(byte_rate);
         table.push([name.to_owned(), highest, mean, bytes(of(&results.counts))]);
     }
@@ -107,7 +110,7 @@ pub(super) fn statuses(results: &Results) -> Option<Table> {
     for (status, total) in &results.statuses {
         let of = |second: &Second| second.statuses.get(status).copied().unwrap_or(0);
         let [highest, mean] =
-            rates(results, |seconds| seconds.iter().map(of).sum()).map(per_second);
+            rates(results, |part| part.seconds.iter().map(of).sum()).map(per_second);
         table.push([status.to_string(), highest, mean, count(*total)]);
     }
     (!table.rows.is_empty()).then_some(table)

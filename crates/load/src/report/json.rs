@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchfire_report::Histogram;
 
-use crate::results::{Results, Second};
+use crate::results::Results;
 use crate::thresholds::Verdict;
 
 /// The results as JSON. Times are in seconds, sizes in bytes.
@@ -60,12 +60,16 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "thresholds": verdicts.collect::<Value>(),
         "cpu": results.cpu.as_secs_f64(),
         "resident_bytes": { "first": results.resident_bytes.0, "most": results.resident_bytes.1 },
-        "seconds": results.seconds.iter().map(|second| one_second(second, results)).collect::<Value>(),
+        // Times of an interval are in its first second.
+        "interval": results.interval,
+        "seconds": (0..results.seconds.len()).map(|at| one_second(at, results)).collect::<Value>(),
     })
 }
 
-fn one_second(second: &Second, results: &Results) -> Value {
-    let steps = second.steps.iter().filter_map(|(step, snapshot)| {
+fn one_second(at: usize, results: &Results) -> Value {
+    let second = &results.seconds[at];
+    let in_interval = results.times_from(at).cloned().unwrap_or_default();
+    let steps = in_interval.steps.iter().filter_map(|(step, snapshot)| {
         let name = results.steps.get(usize::from(*step))?.name.clone();
         Some((name, times(&Histogram::from(snapshot))))
     });
@@ -75,9 +79,9 @@ fn one_second(second: &Second, results: &Results) -> Value {
         "counts": second.counts,
         "errors": second.errors,
         "statuses": second.statuses,
-        "connect": times(&Histogram::from(&second.stages.connect)),
-        "page": times(&Histogram::from(&second.stages.page)),
-        "session": times(&Histogram::from(&second.stages.session)),
+        "connect": times(&Histogram::from(&in_interval.stages.connect)),
+        "page": times(&Histogram::from(&in_interval.stages.page)),
+        "session": times(&Histogram::from(&in_interval.stages.session)),
         "steps": steps.collect::<serde_json::Map<_, _>>(),
     })
 }
