@@ -1,12 +1,13 @@
 //! Agents on other machines. An agent listens on one TCP port; each connection of a controller that
 //! knows the token becomes one worker process.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
@@ -15,13 +16,18 @@ use crate::worker::{WORKERS_MAX, WorkerProgram};
 
 /// A shorter token is rejected: guessing it would allow anyone to start a load from this machine.
 const TOKEN_BYTES_MIN: usize = 16;
-/// The longest first line, and the time it may take.
-const GREETING_BYTES_MAX: u64 = 1_024;
+/// The longest first line, and the time it may take from its first byte to its last.
+const GREETING_BYTES_MAX: usize = 1_024;
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most connections of which an agent does not know the token yet. The oldest one is closed for a further one: a controller
+/// greets at once, and others would keep it out.
+const GREETING_MAX: usize = 256;
 /// Workers report every second; a worker that is silent for longer has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// The first word that both sides send. It detects another protocol.
 const HELLO: &str = "watchfire-load-1";
+/// The second word of an agent's answer to another token.
+const REFUSED: &str = "refused";
 
 /// The address of an agent, and the token that it shares with its controller.
 #[derive(Clone, Debug)]
@@ -49,42 +55,106 @@ pub fn run_agent(
     token: &str,
     worker: &WorkerProgram,
 ) -> anyhow::Result<()> {
-    let files = raise_open_file_limit();
-    let workers = Arc::new(AtomicUsize::new(0));
+    let door = Arc::new(Door {
+        token: token.to_owned(),
+        worker: worker.clone(),
+        files: raise_open_file_limit(),
+        workers: AtomicUsize::new(0),
+        greeting: Mutex::default(),
+    });
     for stream in listener.incoming() {
-        let (token, worker, workers) = (token.to_owned(), worker.clone(), Arc::clone(&workers));
         // Too many open files, or the client has left: the next connection may succeed.
-        let Ok(stream) = stream else { continue };
-        std::thread::spawn(move || {
-            if workers.fetch_add(1, Ordering::Relaxed) < WORKERS_MAX {
-                // A broken connection ends only the load of that controller.
-                let _ = serve_controller(&stream, &token, files, &worker);
-            }
-            workers.fetch_sub(1, Ordering::Relaxed);
+        let Ok(stream) = stream.map(Arc::new) else { continue };
+        door.begin_greeting(&stream);
+        let (door, own) = (Arc::clone(&door), Arc::clone(&stream));
+        let serve = move || {
+            // A broken connection ends only the load of that controller.
+            let _ = door.serve_controller(&own);
+            door.end_greeting(&own);
             // The socket may be closed already.
-            let _ = stream.shutdown(Shutdown::Both);
-        });
+            let _ = own.shutdown(Shutdown::Both);
+        };
+        // Without a thread, the connection stays until others have come.
+        let _ = std::thread::Builder::new().spawn(serve);
     }
     Ok(())
 }
 
-/// Check the token of a controller, and connect it to a new worker process.
-fn serve_controller(
-    mut stream: &TcpStream,
-    token: &str,
+/// What the connections of an agent share.
+struct Door {
+    token: String,
+    worker: WorkerProgram,
+    /// The limit of open files of a worker.
     files: u64,
+    workers: AtomicUsize,
+    /// Connections that have not shown the token, the oldest first.
+    greeting: Mutex<VecDeque<Arc<TcpStream>>>,
+}
+
+impl Door {
+    fn begin_greeting(&self, stream: &Arc<TcpStream>) {
+        let mut greeting = self.greeting.lock().unwrap_or_else(PoisonError::into_inner);
+        greeting.push_back(Arc::clone(stream));
+        if greeting.len() > GREETING_MAX
+            && let Some(oldest) = greeting.pop_front()
+        {
+            // Its thread reads the end, and ends.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn end_greeting(&self, stream: &Arc<TcpStream>) {
+        let mut greeting = self.greeting.lock().unwrap_or_else(PoisonError::into_inner);
+        greeting.retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
+    /// Check the token of a controller, and run a worker process for it.
+    fn serve_controller(&self, stream: &Arc<TcpStream>) -> io::Result<()> {
+        let mut out = &**stream;
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let greeting = read_greeting(&mut reader)?;
+        if !is_same(&greeting, &format!("{HELLO} {}", self.token)) {
+            return writeln!(out, "{HELLO} {REFUSED}");
+        }
+        self.end_greeting(stream);
+        let run = || {
+            writeln!(out, "{HELLO} {}", self.files)?;
+            stream.set_read_timeout(None)?;
+            run_process(stream, reader, &self.worker)
+        };
+        let ran = match self.workers.fetch_add(1, Ordering::Relaxed) < WORKERS_MAX {
+            true => run(),
+            false => writeln!(&**stream, "{HELLO} full"),
+        };
+        self.workers.fetch_sub(1, Ordering::Relaxed);
+        ran
+    }
+}
+
+/// Read the first line of the other side, which has [`GREETING_TIMEOUT`] for all of it.
+fn read_greeting(reader: &mut BufReader<TcpStream>) -> io::Result<String> {
+    let deadline = Instant::now() + GREETING_TIMEOUT;
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.len() < GREETING_BYTES_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        reader.get_ref().set_read_timeout(Some(left))?;
+        if reader.read(&mut byte)? == 0 || byte == *b"\n" {
+            break;
+        }
+        line.extend(byte);
+    }
+    Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+/// Connect a controller to a new worker process, until one of them ends.
+fn run_process(
+    mut stream: &TcpStream,
+    mut reader: BufReader<TcpStream>,
     worker: &WorkerProgram,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(GREETING_TIMEOUT))?;
-    let mut greeting = String::new();
-    let mut reader = BufReader::new(stream.try_clone()?);
-    (&mut reader).take(GREETING_BYTES_MAX).read_line(&mut greeting)?;
-    if !is_same(greeting.trim_end(), &format!("{HELLO} {token}")) {
-        return writeln!(stream, "{HELLO} refused");
-    }
-    writeln!(stream, "{HELLO} {files}")?;
-    stream.set_read_timeout(None)?;
-
     let (program, arguments) = worker;
     let mut command = Command::new(program);
     let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -124,20 +194,18 @@ pub(crate) fn connect(
     let address = &agent.address;
     let context = || format!("agent {address}");
     let mut stream = connect_to_any(address).with_context(context)?;
-    stream.set_read_timeout(Some(GREETING_TIMEOUT))?;
     writeln!(stream, "{HELLO} {}", agent.token).with_context(context)?;
-    let mut answer = String::new();
     let mut reader = BufReader::new(stream.try_clone()?);
-    (&mut reader).take(GREETING_BYTES_MAX).read_line(&mut answer).with_context(context)?;
-    let files = answer.trim_end().strip_prefix(HELLO).map(str::trim);
-    match files.map(str::parse) {
-        Some(Ok(files)) => {
-            stream.set_read_timeout(Some(SILENCE_MAX))?;
-            Ok((stream, reader, files))
-        }
-        Some(Err(_)) => anyhow::bail!("agent {address} rejected the token"),
-        None => anyhow::bail!("{address} is not a Watchfire load agent"),
-    }
+    let answer = read_greeting(&mut reader).with_context(context)?;
+    let Some(answer) = answer.strip_prefix(HELLO).map(str::trim) else {
+        anyhow::bail!("{address} is not a Watchfire load agent")
+    };
+    anyhow::ensure!(answer != REFUSED, "agent {address} rejected the token");
+    let files = answer.parse().map_err(|_| {
+        anyhow::anyhow!("agent {address} runs {WORKERS_MAX} workers already; wait for their loads")
+    })?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    Ok((stream, reader, files))
 }
 
 /// Connect to the first address of a name that accepts. A name such as `localhost` may have several.
@@ -184,6 +252,20 @@ mod tests {
         assert!(error.ends_with("rejected the token"), "{error}");
         let right = AgentAddress { token: "0123456789abcdef".into(), ..agent };
         assert!(connect(&right).unwrap().2 > 0);
+    }
+
+    #[test]
+    fn connections_that_do_not_greet_keep_no_controller_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || run_agent(&listener, "0123456789abcdef", &Default::default()));
+        let open = |_| TcpStream::connect(&address).unwrap();
+        let mut strangers: Vec<_> = (0..WORKERS_MAX + 1).map(open).collect();
+        strangers.iter_mut().for_each(|stranger| drop(stranger.write_all(b"w")));
+        let right = AgentAddress { address: address.clone(), token: "0123456789abcdef".into() };
+        assert!(connect(&right).unwrap().2 > 0);
+        let mut end = [0];
+        assert_eq!(strangers[0].read(&mut end).unwrap_or(0), 0, "the oldest one is closed");
     }
 
     #[test]
