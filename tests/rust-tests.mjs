@@ -7,11 +7,19 @@
 // It compiles the whole workspace in any case: with fewer crates, cargo would choose other features for their dependencies, and
 // compile those again. WORKSPACE has the arguments that choose crates and features, as in the Makefile.
 
-import { spawn } from 'node:child_process'
-import { statSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+/** What some tests need, by the words after `needs` in their `#[ignore]`: they run where it is, and are counted where it is not. */
+const NEEDS = {
+  'network namespaces and TUN devices': () => existsSync('/dev/net/tun') && spawnSync('unshare', ['--net', '--mount', 'true']).status === 0,
+  'control groups that it may change': () => isWritable('/sys/fs/cgroup'),
+  'docker-registry and skopeo': () => areInstalled('docker-registry', 'skopeo'),
+  'root and containerd with its tools': () =>
+    process.getuid?.() === 0 && areInstalled('docker-registry', 'skopeo', 'nginx', 'containerd', 'ctr', 'unshare'),
+}
 const AT_A_TIME = 2
 const SLOWEST = 12
 /** The time after the end of a program in which its output must end. */
@@ -31,10 +39,12 @@ const waiting = [
   ...programs,
 ]
 const done = []
+const ignored = []
 await Promise.all(Array.from({ length: AT_A_TIME }, work))
 
 for (const { name, seconds } of done.sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST))
   console.log(`${seconds.toFixed(1).padStart(6)} s  ${name}`)
+for (const line of ignored) console.log(`ignored: ${line}`)
 const failed = done.filter(({ ok }) => !ok)
 for (const { name, folder } of failed) console.error(`failed: ${name} in ${folder}`)
 process.exitCode = failed.length > 0 ? 1 : 0
@@ -56,7 +66,7 @@ async function compile() {
       const name = `${folder}: ${target.kind[0] === 'test' ? target.name : 'units'}`
       // Cargo itself must not have this variable: the build script of a dependency would run again, and most crates be compiled again.
       const env = { CARGO_MANIFEST_DIR: path.resolve(folder) }
-      return { name, crate: crateOf(id, folder), command: executable, args: ['--quiet'], folder, env }
+      return { name, crate: crateOf(id, folder), command: executable, args: [], folder, env }
     })
 }
 
@@ -70,14 +80,45 @@ async function work() {
   for (let next = waiting.shift(); next; next = waiting.shift()) {
     const { name, command, args, folder, env } = next
     const started = performance.now()
-    const { ok, stdout, stderr } = await run(command, args, {
-      cwd: folder,
-      env: { ...process.env, CARGO, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+    const options = { cwd: folder, env: { ...process.env, CARGO, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }
+    let { ok, stdout, stderr } = await run(command, args, options)
+    for (const [, count, why] of stdout.matchAll(/(\d+) ignored: (.*)/g)) ignored.push(`${count} of ${name}: ${why}`)
+    for (const [need, names] of needs(stdout)) {
+      if (!NEEDS[need]?.()) {
+        ignored.push(`${names.length} of ${name}, which need ${need}`)
+        continue
+      }
+      const more = await run(command, ['--exact', '--ignored', ...names], options)
+      ok &&= more.ok
+      stdout += more.stdout
+      stderr += more.stderr
+    }
     done.push({ name, folder, ok, seconds: (performance.now() - started) / 1000 })
     // The lines of two programs must not mix.
     process.stdout.write(ok ? `${name}: ${summary(stdout)}\n` : `\n${name}\n${stdout}${stderr}\n`)
+  }
+}
+
+/** The names of ignored tests, by what they need. */
+function needs(output) {
+  const names = new Map()
+  for (const [, test, need] of output.matchAll(/^test (\S+) \.\.\. ignored, needs ([^:\n]+)/gm)) {
+    names.set(need, [...(names.get(need) ?? []), test])
+  }
+  return names
+}
+
+function areInstalled(...programs) {
+  const folders = (process.env.PATH ?? '').split(':')
+  return programs.every((program) => folders.some((folder) => existsSync(path.join(folder, program))))
+}
+
+function isWritable(folder) {
+  try {
+    accessSync(folder, constants.W_OK)
+    return true
+  } catch {
+    return false
   }
 }
 

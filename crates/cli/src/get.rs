@@ -1,6 +1,6 @@
 //! `watchfire get`: fetches the content of a link, verifies it, and writes it to disk.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

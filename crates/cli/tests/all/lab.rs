@@ -232,6 +232,7 @@ fn the_dashboard_shows_a_run_to_its_end() {
 /// 2 MiB over an uplink of 8 Mbit/s take two seconds. After half a second the uplink has four times the rate, so the
 /// two take less than one second more.
 #[test]
+#[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn nodes_have_links_regions_and_nats() {
     let folder = Folder::new();
     let groups = r#"
@@ -250,12 +251,6 @@ groups = [
     let file = format!("{head}{groups}{rest}").replacen("time_max", faults, 1);
     folder.file("one.toml", file);
     let output = folder.run_once(&["--json", "out.json", "--spans", "spans.json"]);
-    let error = text(&output.stderr);
-    if error.contains("rates, delays, jitter, loss, queues and NAT are not simulated") {
-        // Without the right to make networks, the trial is refused.
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
-        return;
-    }
     assert!(output.status.success(), "{output:?}");
     let spans = folder.json("spans.json")["data"][0]["spans"].clone();
     let of_programs = spans.as_array().unwrap().iter().filter(|one| one["operationName"] == "hold");

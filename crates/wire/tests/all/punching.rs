@@ -96,8 +96,9 @@ fn answer(server: &UdpSocket) {
 }
 
 #[test]
+#[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn peers_punch_through_the_pairs_of_nats_that_permit_it_and_no_other() {
-    let Some(wire) = start(peers_of_all_kinds()) else { return };
+    let wire = start(peers_of_all_kinds());
     let servers = [false, true].map(|is_v6| {
         let server = wire.peer("server").unwrap();
         // The IPv6 socket would take the IPv4 port, too.
@@ -147,8 +148,9 @@ fn peers_punch_through_the_pairs_of_nats_that_permit_it_and_no_other() {
 }
 
 #[test]
+#[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn every_kind_opens_tcp_connections_to_a_public_server() {
-    let Some(wire) = start(peers_of_all_kinds()) else { return };
+    let wire = start(peers_of_all_kinds());
     let server = wire.peer("server").unwrap();
     for is_v6 in [false, true] {
         let at = server_address(&wire, is_v6);
@@ -191,8 +193,9 @@ fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
+#[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn a_connection_to_a_nat_that_expects_none_is_neither_refused_nor_opened() {
-    let Some(wire) = start(peers_of_all_kinds()) else { return };
+    let wire = start(peers_of_all_kinds());
     let home = wire.peer(&name(NatKind::PortRestricted, 0)).unwrap();
     let to = SocketAddr::new(home.addresses().public[0], 80);
     let socket = begin_to_connect(wire.peer("server").unwrap(), 5000, to);
@@ -214,8 +217,9 @@ fn has_moved_a_byte(result: io::Result<usize>) -> bool {
 }
 
 #[test]
+#[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn two_port_restricted_peers_connect_by_tcp_when_both_begin() {
-    let Some(wire) = start(peers_of_all_kinds()) else { return };
+    let wire = start(peers_of_all_kinds());
     let peers = [0, 1].map(|n| wire.peer(&name(NatKind::PortRestricted, n)).unwrap());
     let [a, b] = peers.map(|peer| SocketAddr::new(peer.addresses().public[0], 4000));
     let sockets = [begin_to_connect(peers[0], 4000, b), begin_to_connect(peers[1], 4000, a)];
@@ -227,8 +231,9 @@ fn two_port_restricted_peers_connect_by_tcp_when_both_begin() {
 }
 
 #[test]
+#[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn a_datagram_to_a_closed_port_brings_its_error_through_both_nats_of_a_carrier() {
-    let Some(wire) = start(peers_of_all_kinds()) else { return };
+    let wire = start(peers_of_all_kinds());
     let socket = bind(wire.peer(&name(NatKind::Carrier, 0)).unwrap(), false, 0);
     socket.connect(server_address(&wire, false)).unwrap();
     socket.send(b"hello").unwrap();

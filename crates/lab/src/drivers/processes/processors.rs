@@ -340,13 +340,10 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs control groups that it may change: `make rust-test` runs it where they are"]
     fn a_share_of_a_processor_bounds_a_busy_program() {
         let plan = plan("{ name = 'source' }, { name = 'peers', processors = 0.25 }");
-        if let Err(error) = check(&plan) {
-            assert!(error.to_string().contains("cannot limit peers to 0.25 processors"), "{error}");
-            eprintln!("skipped: {error}");
-            return;
-        }
+        check(&plan).unwrap();
         let (runs, run) = run();
         let limits = limits(&plan, &run).unwrap();
         assert_eq!(limits[0], None);
