@@ -34,13 +34,11 @@ impl Shard {
             return;
         }
         match self.clients.get(key as usize).map(|client| &client.transport) {
-            Some(&Transport::WebSocket(socket)) => {
-                if sockets.pause(socket) {
-                    self.let_wait(sockets, topic.into(), Publisher::Socket(socket));
-                }
+            Some(&Transport::WebSocket(socket)) if sockets.pause(socket) => {
+                self.let_wait(sockets, topic.into(), Publisher::Socket(socket));
             }
             Some(Transport::LongPoll(_)) => self.backpressure.post_topic = Some(topic.into()),
-            None => {}
+            Some(Transport::WebSocket(_)) | None => {}
         }
     }
 
