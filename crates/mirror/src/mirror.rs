@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::download::Downloads;
-use crate::fleet::{Fleet, FleetStatus};
+use crate::fleet::{Fleet, FleetStatus, HostStores};
 use crate::http::{self, Shared};
 use crate::images::{Access, Catalog, ManifestFetcher};
 use crate::proxy::{Files, Origin};
@@ -108,20 +108,14 @@ impl Mirror {
             Some(fleet) => {
                 let blobs_to_index = blobs.clone();
                 tokio::task::spawn_blocking(move || blobs_to_index.index_all());
-                let (blobs, manifests) = (blobs.clone(), manifests.clone());
-                Some(
-                    Fleet::start(
-                        fleet,
-                        upstreams.clone(),
-                        blobs,
-                        manifests,
-                        manifest_fetcher.clone(),
-                        catalog.clone(),
-                        access.clone(),
-                        files.clone(),
-                    )
-                    .await?,
-                )
+                let stores = HostStores {
+                    blobs: blobs.clone(),
+                    manifests: manifests.clone(),
+                    catalog: catalog.clone(),
+                    files: files.clone(),
+                };
+                let (upstreams, fetcher) = (upstreams.clone(), manifest_fetcher.clone());
+                Some(Fleet::start(fleet, upstreams, stores, fetcher, access.clone()).await?)
             }
             None => None,
         };

@@ -237,17 +237,23 @@ impl ReadBlocks for StoredBlocks {
     }
 }
 
+/// The stores of this host.
+pub(crate) struct HostStores {
+    pub blobs: Arc<Blobs>,
+    pub manifests: Manifests,
+    pub catalog: Arc<Catalog>,
+    pub files: Arc<Files>,
+}
+
 impl Fleet {
     pub(crate) async fn start(
         settings: FleetSettings,
         upstreams: Vec<Arc<Upstream>>,
-        blobs: Arc<Blobs>,
-        manifests: Manifests,
+        stores: HostStores,
         manifest_fetcher: Arc<ManifestFetcher>,
-        catalog: Arc<Catalog>,
         access: Arc<Access>,
-        files: Arc<Files>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
+        let HostStores { blobs, manifests, catalog, files } = stores;
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
         // Blocks go into the blobs, so the host's own store is empty.
         let own = Arc::new(LockedMemoryStore::new(0));
