@@ -84,7 +84,7 @@ fn a_slash_too_many_in_the_path_of_the_socket_does_not_matter() {
 fn metrics_are_in_the_format_that_is_asked_for() {
     let server = watchfire();
     let metrics = |accept: &str| {
-        let head = format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        let head = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
         http_to(support::admin_address(&server), &format!("{head}accept: {accept}\r\n\r\n"))
     };
     let text = metrics("text/plain;version=0.0.4");
