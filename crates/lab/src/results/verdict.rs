@@ -37,7 +37,7 @@ use watchfire_types::Rng;
 use super::figure::more_is_better;
 use super::{Figure, RunResult};
 
-/// Least pairs of runs for a verdict: 2^-6 is the first that is below [`FALSE_VERDICTS_MAX`].
+/// Least pairs of runs for a verdict: 2^-6 is the first that is below `FALSE_VERDICTS_MAX`.
 pub const PAIRS_MIN: usize = 6;
 /// Pairs that find a change of 10 % in a figure whose pairs differ by 5 % (one standard deviation).
 pub const PAIRS_ADVISED: usize = 10;
