@@ -89,11 +89,12 @@ const NO_PROGRAMS: [&str; 12] =
 /// A shell that becomes the program of a command, which so gets the signals, or that runs a line of several commands.
 pub fn shell(line: &str) -> Command {
     let line = line.trim();
-    // Without what is in quotes.
-    let outside: String = line.split(['\'', '"']).step_by(2).collect();
+    let outside = outside_quotes(line);
     let first = outside.split_whitespace().next().unwrap_or_default();
     let is_program = !first.contains('=') && !NO_PROGRAMS.contains(&first);
-    let is_one = is_program && !outside.contains([';', '&', '|', '(', '\n']);
+    // Quotes within a substitution are others, so a line with one is not looked at.
+    let is_plain = !line.contains(['\n', '`']) && !line.contains("$(");
+    let is_one = is_plain && is_program && !outside.contains([';', '&', '|', '(']);
     let mut command = Command::new("sh");
     command.arg("-c").arg(if is_one { format!("exec {line}") } else { line.to_owned() });
     command
@@ -153,6 +154,22 @@ impl Program for Other {
     }
 }
 
+/// A line of a shell without what is in quotes.
+fn outside_quotes(line: &str) -> String {
+    let mut quote = None;
+    let is_outside = |sign: &char| match quote {
+        Some(end) => {
+            quote = quote.filter(|_| *sign != end);
+            false
+        }
+        None => {
+            quote = Some(*sign).filter(|sign| ['\'', '"'].contains(sign));
+            quote.is_none()
+        }
+    };
+    line.chars().filter(is_outside).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +218,8 @@ mod tests {
             ("exit 3", vec![], 3),
             ("A=1 sh -c 'echo $A; false'", vec!["1"], 1),
             ("exec echo 'a; b'", vec!["a; b"], 0),
+            ("echo 'a\"b'; echo c", vec!["a\"b", "c"], 0),
+            ("echo \"$(echo \"a\" | tr -d '\"')\"\necho b", vec!["a", "b"], 0),
         ] {
             let mut process = Process::start(&site, shell(line), "line").unwrap();
             let status = process.end(START_TIMEOUT).unwrap();
