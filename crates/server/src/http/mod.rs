@@ -48,6 +48,10 @@ pub(crate) fn router(
     }
     // Inside the layer that names the client.
     let router = log_requests(router, &settings.log);
+    let router = match watchfire_traces::is_on() {
+        true => router.layer(from_fn(spans::trace)),
+        false => router,
+    };
     let (proxies, longpoll_path) = (shared.proxies.clone(), shared.longpoll_path.clone());
     let prepare = move |mut request: Request| {
         name_client(&proxies, &mut request);
@@ -55,11 +59,7 @@ pub(crate) fn router(
         ready(request)
     };
     // A layer of the inner router would run after it has chosen the route.
-    let router = Router::new().fallback_service(router).layer(map_request(prepare));
-    match watchfire_traces::is_on() {
-        true => router.layer(from_fn(spans::trace)),
-        false => router,
-    }
+    Router::new().fallback_service(router).layer(map_request(prepare))
 }
 
 /// Refuses the requests of pages that may not connect.
