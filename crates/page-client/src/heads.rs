@@ -62,7 +62,7 @@ pub fn head_queue() -> (HeadSender, HeadReceiver) {
 
 type Waiting = Arc<Mutex<VecDeque<ReceivedHeads>>>;
 
-/// The end of a [`head_queue`] that puts heads in.
+/// The end of a `head_queue` that puts heads in.
 #[derive(Clone, Debug)]
 pub struct HeadSender {
     waiting: Waiting,
@@ -83,7 +83,7 @@ impl HeadSender {
     }
 }
 
-/// The end of a [`head_queue`] that takes heads out.
+/// The end of a `head_queue` that takes heads out.
 #[derive(Debug)]
 pub struct HeadReceiver {
     waiting: Waiting,
