@@ -186,7 +186,10 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ("pages.deny_file=/nonexistent", "pages.deny_file"),
         ("admin.listen=0.0.0.0:4010", "there is no admin.token"),
         ("server.proxy_protocol=127.0.0.1:9", "add the address to server.listen"),
-        ("channels.rules=[{pattern=\"page:*\",join=\"anyone\"}]", "overlaps the server's own topics"),
+        (
+            "channels.rules=[{pattern=\"page:*\",join=\"anyone\"}]",
+            "overlaps the server's own topics",
+        ),
         ("channels.rules=[{pattern=\"news\"}]", "the section auth has no key"),
         ("auth.hs256_secret=short", "cannot use the HS256 secret: it has 5 bytes"),
         ("auth.public_key_files=/nonexistent.pem", "auth: cannot read /nonexistent.pem"),
