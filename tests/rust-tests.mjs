@@ -12,7 +12,7 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** What some tests need, by the words after `needs` in their `#[ignore]`: they run where it is, and are counted where it is not. */
+/** The needs of some tests, by the words after `needs` in their `#[ignore]`: they run where the need is met, and are counted elsewhere. */
 const NEEDS = {
   'network namespaces and TUN devices': () => existsSync('/dev/net/tun') && spawnSync('unshare', ['--net', '--mount', 'true']).status === 0,
   'control groups that it may change': () => isWritable('/sys/fs/cgroup'),

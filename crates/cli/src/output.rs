@@ -158,7 +158,7 @@ impl ResultFile {
     pub fn write(mut self, text: &str) -> anyhow::Result<()> {
         self.is_new = false;
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        // What another program has appended to the output stays.
+        // The text that another program has appended to the output stays.
         let emptied =
             if is_file && self.path.as_os_str() != "-" { self.file.set_len(0) } else { Ok(()) };
         let written = emptied.and_then(|()| self.file.write_all(text.as_bytes()));

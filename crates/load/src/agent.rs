@@ -80,7 +80,7 @@ pub fn run_agent(
     Ok(())
 }
 
-/// What the connections of an agent share.
+/// The state that the connections of an agent share.
 struct Door {
     token: String,
     worker: WorkerProgram,

@@ -11,11 +11,11 @@ import { newFolder } from '../lib/folders.mjs'
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 export const WEB = path.join(REPOSITORY, 'web')
 const PACKAGES = { client: 'clients/javascript', pages: 'web/packages/pages', element: 'web/packages/element' }
-/** What our packages need of others, and where it is installed here. */
+/** The packages of others that ours need, and where they are installed here. */
 const OTHERS = { '@noble': 'web/node_modules/@noble', phoenix: 'clients/javascript/node_modules/phoenix' }
 
 const { exports } = JSON.parse(readFileSync(path.join(WEB, 'packages/pages/package.json'), 'utf8'))
-/** What programs can import, besides the element. */
+/** The modules that programs can import, besides the element. */
 export const ENTRY_POINTS = [
   '@watchfire/client',
   '@watchfire/client/connection',

@@ -30,7 +30,7 @@ use watchfire_report::units::binary_bytes;
 const MEMORY_BYTES: usize = 512 << 20;
 /// Lines that wait until earlier ones are appended. Then the standard input is not read.
 const LINES_MAX: usize = 16;
-/// What some editors write before the first line.
+/// The mark that some editors write before the first line.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Interval of checks of shared files.
 const TICK: Duration = Duration::from_secs(1);

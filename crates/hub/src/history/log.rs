@@ -182,7 +182,7 @@ impl Log {
         self.bytes
     }
 
-    /// What the log takes, with the places for messages that are vacant.
+    /// The memory of the log, with its vacant places for messages.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
             + self.messages.len() * MESSAGE_OVERHEAD_BYTES

@@ -134,7 +134,7 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
     }
 }
 
-/// What this host knows, or asks the registry, about a blob of a repository.
+/// The answer of this host about a blob of a repository: it knows, or asks the registry.
 async fn known_access(
     fleet: &Fleet,
     from: PeerId,

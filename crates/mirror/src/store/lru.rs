@@ -1,4 +1,4 @@
-//! What the files of the store take on disk, in the order of their last use.
+//! The disk space of the files of the store, in the order of their last use.
 
 use hashlink::LinkedHashMap;
 
@@ -16,7 +16,7 @@ pub(super) enum Entry {
     Manifest(Digest),
 }
 
-/// What a blob of this size takes on disk, with the list of its blocks.
+/// The disk space of a blob of this size, with the list of its blocks.
 pub(super) fn disk_bytes_of_blob(bytes: u64) -> u64 {
     let list = (block_count(bytes) * HASH_BYTES) as u64;
     disk_bytes(bytes) + disk_bytes(list)

@@ -11,7 +11,7 @@ use crate::support::{DOCKER, Server, TestMirror, head_only, manifest_response, m
 
 const TENANTS: [&str; 2] = ["open/app", "closed/app"];
 
-/// What a registry has: the path of each manifest and blob, and its bytes.
+/// The content of a registry: the path of each manifest and blob, and its bytes.
 #[derive(Clone, Default)]
 struct Content(Vec<(String, Vec<u8>)>);
 

@@ -59,7 +59,7 @@ pub(crate) struct Flows {
     crowded_timeout: Duration,
 }
 
-/// What a topic waits for.
+/// The reasons for which a topic has no room.
 #[derive(Default)]
 struct Flow {
     in_flight: usize,
@@ -70,7 +70,7 @@ struct Flow {
     waiting: Vec<Waiter>,
 }
 
-/// Who is told that a topic has room.
+/// A publisher that is told when a topic has room.
 pub(crate) enum Waiter {
     Shard(ShardId),
     Call(oneshot::Sender<()>),

@@ -223,7 +223,7 @@ impl Shard {
     }
 }
 
-/// What a message to a client led to.
+/// The result of a message to a client.
 enum Delivered {
     Done,
     /// The client's queue is full and moves.

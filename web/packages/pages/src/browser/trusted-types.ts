@@ -1,4 +1,4 @@
-/** What a site with Trusted Types gives to functions that could run code. TypeScript's types of these functions take texts. */
+/** The values that a site with Trusted Types gives to functions that could run code. TypeScript's types of these functions take texts. */
 interface Policy {
   createHTML(text: string): string
   createScriptURL(text: string): string
