@@ -217,6 +217,26 @@ describe('a long-poll session', () => {
     assert.deepEqual(await session.receive(1), [heartbeatReply('1')])
   })
 
+  it('takes a long POST that arrives at once, at whichever process', async (t) => {
+    const session = await LongPollSession.open(server)
+    const topic = freshTopic()
+    await session.post(['1', '1', topic, 'phx_join', {}])
+    const body = JSON.stringify(['1', null, topic, 'new_msg', { text: 'x'.repeat(100_000) }])
+    const { pathname, search } = new URL(session.url())
+    const head = [
+      `POST ${pathname}${search} HTTP/1.1`,
+      'Host: localhost',
+      'Content-Type: application/x-ndjson',
+      `Content-Length: ${body.length}`,
+    ]
+    for (let n = 0; n < 12; n++) {
+      const socket = await openTcp(t, server)
+      socket.write([...head, '', body].join('\r\n'))
+      const { status } = await readResponse(socket)
+      assert.equal(status, 200)
+    }
+  })
+
   it('replies to other methods with 400 and no body', async () => {
     for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD']) {
       const response = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), { method })
@@ -292,8 +312,13 @@ describe('a long-poll session with short timeouts', () => {
 
 describe('a long-poll session whose GET may come late', () => {
   let server
-  // Only too many messages end a session here, however fast they come.
-  const settings = { ...ROOMS, 'socket.longpoll_window': '1m', 'limits.messages_per_second_per_socket': '10000' }
+  // Only too many messages end a session here, however fast they come: publishers wait for no reader.
+  const settings = {
+    ...ROOMS,
+    'socket.longpoll_window': '1m',
+    'socket.crowded_timeout': '0s',
+    'limits.messages_per_second_per_socket': '10000',
+  }
   before(async () => (server = await startWatchfire({ settings })))
   after(() => server.stop())
 

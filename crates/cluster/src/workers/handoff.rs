@@ -10,8 +10,9 @@ use tokio::io::Interest;
 
 use crate::workers::message_socket::MessageSocket;
 
-/// Maximum bytes that are sent with a connection.
-pub const HANDOFF_BYTES_MAX: usize = 64 * 1024;
+/// Maximum bytes that are sent with a connection: the 16 KiB of a head that was not whole, the 64 KiB of
+/// the read that made it whole, and room for a label.
+pub const HANDOFF_BYTES_MAX: usize = 96 * 1024;
 
 /// First byte of every message, so that no message is empty: an empty one is the end of the stream.
 const MARK: u8 = b'h';

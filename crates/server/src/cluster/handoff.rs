@@ -31,7 +31,7 @@
 //!   process with room is tried, and at last the connection stays where it is: served if there is room,
 //!   else answered with 503.
 //! - A full server offers a connection at most 16 times, and one request moves its connection at most 4
-//!   times. At most 64 KiB of what was read go with it.
+//!   times. All that was read goes with it: a head that was not whole, and at most 64 KiB after it.
 //! - If the other process ends, the kernel closes what is in the queue, and those clients connect again.
 
 use std::collections::BTreeMap;
