@@ -37,3 +37,10 @@ it('keeps what was shared before, and what is shared while it is taken', async (
   expect([later.text, ...later.files.map(({ path }) => path)]).toEqual(['three', 'c.txt'])
   expect(await takeReceived()).toEqual({ text: '', files: [] })
 })
+
+it('keeps all files of a large selection', async () => {
+  const data = new FormData()
+  for (let n = 0; n < 1001; n++) data.append('files', new File(['x'], `${n}.jpg`))
+  await putReceived(data)
+  expect((await takeReceived()).files).toHaveLength(1001)
+})

@@ -8,8 +8,6 @@ export const RECEIVE_PATH = '/receive'
 
 const STORE = 'watchfire-received'
 const NAME = 'x-name'
-/** More files at once are cut off. */
-const FILES_MAX = 500
 
 /** Received text and files. */
 export interface Received {
@@ -26,7 +24,7 @@ export function putReceived(form: FormData): Promise<void> {
     if (parts.length > 0) await store.put(place(), new Response([...new Set(parts)].join('\n\n')))
     const files = form.getAll('files').filter((part) => typeof part !== 'string')
     await Promise.all(
-      files.slice(0, FILES_MAX).map((file) => {
+      files.map((file) => {
         const headers = { [NAME]: encodeURIComponent(file.name), 'content-type': file.type }
         return store.put(place(), new Response(file, { headers }))
       }),
