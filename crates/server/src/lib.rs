@@ -101,7 +101,7 @@ mod unix_time;
 
 pub use channel_api::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
-    Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
+    Payload, PayloadError, PendingReply, PublishError, Published, Refusal, Refused, Reply, Socket,
 };
 #[doc(hidden)]
 pub use cluster::Samples;
@@ -153,7 +153,7 @@ pub mod internal {
         FoundConnection, FoundConnections, NotAConnection, ShardAnswer, ShardQuestion, TcpFigures,
         WatchAnswer, WatchedMessage, WatchedMessages,
     };
-    pub use crate::history::{Excerpt, History, Wanted};
+    pub use crate::history::{Excerpt, History, NotStored, Stored, Wanted};
     pub use crate::http::log_requests;
     pub use crate::logging::{level as log_level, set_level as set_log_level};
     pub use crate::presence::ReplicatedPresence;

@@ -23,7 +23,7 @@ use super::reply::Reply;
 use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
 use crate::cluster::{ClusterPart, PartLink, SendError};
-use crate::history::{History, LocalDelivery};
+use crate::history::{History, LocalDelivery, NotStored, Stored};
 use crate::settings::Settings;
 
 /// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
@@ -53,6 +53,43 @@ pub struct Endpoint {
     flows: Arc<Flows>,
     /// `None`: no topic has a history.
     history: Option<Arc<History>>,
+}
+
+/// A message that was published with [`Endpoint::publish`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// The position of the message, as clients get it in the field `ref`. `None`: the topic has no
+    /// history, or only another process of this machine knows the position.
+    pub position: Option<String>,
+}
+
+/// Why [`Endpoint::publish`] has not published a message.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The payload cannot be sent.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// The history of the topic did not confirm the message in time. If only the confirmation is lost,
+    /// subscribers get the message nevertheless.
+    #[error("cannot publish: the history did not store the message in time; publish it again")]
+    NotStored,
+    /// The history of the topic never takes a message of this size.
+    #[error("cannot publish: the history takes at most {bytes_max} bytes; send a smaller payload")]
+    TooLarge {
+        /// The most bytes of event and payload.
+        bytes_max: usize,
+    },
+}
+
+impl From<NotStored> for PublishError {
+    fn from(cause: NotStored) -> Self {
+        match cause {
+            NotStored::Unavailable => PublishError::NotStored,
+            NotStored::TooLarge { bytes_max } => PublishError::TooLarge { bytes_max },
+        }
+    }
 }
 
 /// The shards of this process, for messages with positions.
@@ -161,20 +198,63 @@ impl Endpoint {
         self.senders().iter().map(ShardSender::shard)
     }
 
-    /// Sends to every subscriber of a topic.
+    /// Sends to every subscriber of a topic. If the history of the topic does not store the message,
+    /// nobody gets it, and the caller does not learn that: see [`Endpoint::publish`].
     pub fn broadcast(
         &self,
         topic: &str,
         event: &str,
         body: impl Into<Body>,
     ) -> Result<(), PayloadError> {
-        let body = body.into().checked_object()?;
+        self.publish_with(topic, event, body.into(), None, |_| ())
+    }
+
+    /// Sends to every subscriber of a topic, and waits until the message is stored, if the topic has a
+    /// history. Nothing is sent before the future is polled.
+    ///
+    /// ```
+    /// use watchfire::{Endpoint, PublishError};
+    ///
+    /// async fn ship(endpoint: &Endpoint, order: u64) -> Result<(), PublishError> {
+    ///     let shipped = serde_json::json!({ "order": order });
+    ///     let published = endpoint.publish("orders:shipped", "order", shipped).await?;
+    ///     println!("shipped {order}, at the position {:?}", published.position);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn publish(
+        &self,
+        topic: &str,
+        event: &str,
+        body: impl Into<Body>,
+    ) -> Result<Published, PublishError> {
+        let (sender, outcome) = tokio::sync::oneshot::channel();
+        self.publish_with(topic, event, body.into(), None, |outcome| {
+            sender.send(outcome).ok();
+        })?;
+        // The sender is dropped only when the server stops.
+        let stored = outcome.await.unwrap_or(Err(NotStored::Unavailable))?;
+        Ok(Published { position: stored.position.map(|position| position.to_string()) })
+    }
+
+    /// Sends to every subscriber of a topic. `done` gets the outcome, in this call or later, and is not
+    /// called after an error. Messages with the same `id` are stored once, if the history knows ids.
+    #[doc(hidden)]
+    pub fn publish_with(
+        &self,
+        topic: &str,
+        event: &str,
+        body: Body,
+        id: Option<&str>,
+        done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
+    ) -> Result<(), PayloadError> {
+        let body = body.checked_object()?;
         let publish = broadcast_span("publish", Kind::Producer, topic, event, &body);
         let _entered = publish.enter();
         if let Some(history) = self.history_of(topic) {
             match &body {
                 Body::Json(payload) => {
-                    history.publish(topic, event, payload);
+                    self.store(topic, event, payload, id, done);
                     return Ok(());
                 }
                 Body::Binary(_) if history.has_by_own_rules(topic) => {
@@ -186,8 +266,26 @@ impl Endpoint {
         }
         let broadcast = Broadcast::new(topic, event, body, None).counted(&self.flows);
         self.deliver(&broadcast, None);
-        self.publish(&broadcast);
+        self.publish_elsewhere(&broadcast);
+        done(Ok(Stored { position: None }));
         Ok(())
+    }
+
+    /// Publishes to a topic with a history. Publishers of the topic wait while many bytes are not stored.
+    pub(crate) fn store(
+        &self,
+        topic: &str,
+        event: &str,
+        payload: &str,
+        id: Option<&str>,
+        done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
+    ) {
+        let history = self.history.as_ref().expect("the topic has a history");
+        let in_flight = self.flows.in_flight(topic, payload.len());
+        history.publish(topic, event, payload, id, move |outcome| {
+            drop(in_flight);
+            done(outcome);
+        });
     }
 
     /// Whether a topic has room for more messages. It has none while earlier ones wait to be delivered,
@@ -329,7 +427,7 @@ impl Endpoint {
     }
 
     /// Sends a broadcast to the other processes that have subscribers.
-    pub(crate) fn publish(&self, broadcast: &Broadcast) {
+    pub(crate) fn publish_elsewhere(&self, broadcast: &Broadcast) {
         let Broadcast { topic, event, body, except, .. } = broadcast;
         let except = except.map(Into::into);
         self.link.publish(topic, || Message::Broadcast { topic, event, body: body.into(), except });

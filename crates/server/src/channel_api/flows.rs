@@ -11,7 +11,7 @@
 //!
 //! - **Broadcasts of it are on their way**: published, but not yet given to each subscriber by each
 //!   event loop of this process. They have at most a half of `limits.queued_bytes_max` bytes, and one
-//!   more message.
+//!   more message. A message for the history of its topic counts until it is stored, too.
 //! - **A subscriber is awaited**: its queue is over a half of the limit, was not at a quarter since, and
 //!   moves. Each event loop reports the topics of which it awaits a subscriber (`shard/backpressure.rs`).
 //! - **Another process awaits a subscriber**. Processes report such topics ten times a second, and a
@@ -76,6 +76,19 @@ pub(crate) enum Waiter {
     Call(oneshot::Sender<()>),
 }
 
+/// A message that is not stored yet.
+pub(crate) struct InFlight {
+    flows: Arc<Flows>,
+    topic: Box<str>,
+    payload_bytes: usize,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.flows.land(&self.topic, self.payload_bytes);
+    }
+}
+
 impl Flow {
     fn has_room(&self, in_flight_max: usize) -> bool {
         self.in_flight <= in_flight_max && self.awaiting.is_empty() && self.elsewhere.is_none()
@@ -134,6 +147,12 @@ impl Flows {
 
     pub fn land(&self, topic: &str, payload_bytes: usize) {
         self.update(topic, |flow| flow.in_flight -= payload_bytes + OVERHEAD);
+    }
+
+    /// A message is on its way until the returned value is dropped.
+    pub fn in_flight(self: &Arc<Self>, topic: &str, payload_bytes: usize) -> InFlight {
+        self.depart(topic, payload_bytes);
+        InFlight { flows: self.clone(), topic: topic.into(), payload_bytes }
     }
 
     /// An event loop begins, or ceases, to await a subscriber.
@@ -214,5 +233,21 @@ impl Flows {
                 Waiter::Call(waiter) => drop(waiter.send(())),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publishers_wait_while_many_bytes_are_not_stored() {
+        let flows = Flows::new(&Settings::default(), Box::new(|_, _| {}));
+        let half = Settings::default().limits.queued_bytes_max as usize / 2;
+        let messages: Vec<InFlight> = (0..3).map(|_| flows.in_flight("t", half / 3)).collect();
+        assert!(!flows.has_room("t") && flows.has_room("u"));
+        drop(messages);
+        assert!(flows.has_room("t"));
+        assert!(flows.topics.lock().is_empty());
     }
 }

@@ -39,7 +39,7 @@ pub use connections::{
     FoundConnections, NotAConnection, TcpFigures,
 };
 pub use encoding::Encoded;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, PublishError, Published};
 pub(crate) use flows::{Flows, Waiter};
 pub use messages::Address;
 #[cfg(test)]

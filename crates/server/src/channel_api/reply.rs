@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::payload::Body;
+use crate::history::{NotStored, Stored};
 
 /// How long a sender should wait when the queue of its destination is full.
 const BUSY_RETRY: Duration = Duration::from_millis(50);
@@ -48,6 +49,15 @@ impl Reply {
     /// A status of the application's own. Clients match on its text.
     pub fn with_status(status: &str, response: impl Into<Body>) -> Self {
         Reply { status: status.to_owned().into(), response: response.into() }
+    }
+
+    /// This reply, or an error if the message that it answers is not stored.
+    pub(crate) fn if_stored(self, outcome: Result<Stored, NotStored>) -> Self {
+        match outcome {
+            Ok(_) => self,
+            Err(NotStored::Unavailable) => Reply::because("not_stored"),
+            Err(NotStored::TooLarge { .. }) => Reply::because("payload_too_large"),
+        }
     }
 
     /// Rejects a relayed frame whose destination has no room in its queue.

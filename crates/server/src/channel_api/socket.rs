@@ -1,11 +1,13 @@
 //! One client's channel, as the application's callbacks see it.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use watchfire_auth::SocketToken;
+use watchfire_channels::Ref;
 use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
@@ -27,6 +29,13 @@ pub enum Effect {
         event: String,
         body: Body,
         to_self: bool,
+    },
+    /// Publishes to the topic, which has a history. When the message is stored, the reply follows; an
+    /// error otherwise.
+    Store {
+        event: String,
+        payload: Cow<'static, str>,
+        ack: Option<(Ref, Reply)>,
     },
     /// Replies to an earlier message of this client.
     Reply {
@@ -62,7 +71,7 @@ pub struct Socket<'a> {
     pub(crate) address: ChannelAddress,
     /// The client's address, when limits per address apply to it.
     pub(crate) counted: Option<IpAddr>,
-    pub(crate) reference: &'a watchfire_channels::Ref,
+    pub(crate) reference: &'a Ref,
     /// The id of the socket: see [`crate::Connected::id`].
     pub(crate) id: Option<&'a str>,
     /// Of a join that waited: the message that continues it.
@@ -136,7 +145,7 @@ impl Socket<'_> {
 
     /// Sends to every subscriber of the topic, including this client.
     pub fn broadcast(&mut self, event: &str, body: impl Into<Body>) -> Result<(), PayloadError> {
-        self.broadcast_to(event, body.into(), true)
+        self.broadcast_to(event, body.into(), true, None).map(drop)
     }
 
     /// Sends to every subscriber of the topic except this client.
@@ -145,13 +154,41 @@ impl Socket<'_> {
         event: &str,
         body: impl Into<Body>,
     ) -> Result<(), PayloadError> {
-        self.broadcast_to(event, body.into(), false)
+        self.broadcast_to(event, body.into(), false, None).map(drop)
     }
 
-    fn broadcast_to(&mut self, event: &str, body: Body, to_self: bool) -> Result<(), PayloadError> {
-        let body = body.checked_object()?;
-        self.effects.push(Effect::Broadcast { event: event.into(), body, to_self });
-        Ok(())
+    /// Sends to every subscriber of the topic. Returns the reply to the message with this ref, which is to
+    /// be sent now. `None`: the topic has a history, and the shard replies when the message is stored.
+    pub(crate) fn publish(
+        &mut self,
+        event: &str,
+        body: impl Into<Body>,
+        reference: &Ref,
+        reply: Reply,
+    ) -> Result<Option<Reply>, PayloadError> {
+        self.broadcast_to(event, body.into(), true, Some((reference, reply)))
+    }
+
+    /// Returns the reply if nothing is to be stored.
+    fn broadcast_to(
+        &mut self,
+        event: &str,
+        body: Body,
+        to_self: bool,
+        ack: Option<(&Ref, Reply)>,
+    ) -> Result<Option<Reply>, PayloadError> {
+        let (event, has_history) = (event.into(), self.endpoint.history_of(self.topic).is_some());
+        match body.checked_object()? {
+            Body::Json(payload) if has_history => {
+                let ack = ack.map(|(reference, reply)| (reference.clone(), reply));
+                self.effects.push(Effect::Store { event, payload, ack });
+                Ok(None)
+            }
+            body => {
+                self.effects.push(Effect::Broadcast { event, body, to_self });
+                Ok(ack.map(|(_, reply)| reply))
+            }
+        }
     }
 
     /// Prepares a reply that any thread can send later. The callback then returns
@@ -175,7 +212,7 @@ impl Socket<'_> {
     }
 
     /// Replies to an earlier message of this client.
-    pub(crate) fn reply_to_earlier(&mut self, reference: watchfire_channels::Ref, reply: Reply) {
+    pub(crate) fn reply_to_earlier(&mut self, reference: Ref, reply: Reply) {
         let to = ReplyTo { channel: self.address, reference };
         self.effects.push(Effect::Reply { to, reply });
     }

@@ -79,6 +79,26 @@ impl Environment for Topics {
     }
 }
 
+/// A message that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its position. `None`: only the process that writes the log knows it.
+    pub position: Option<Position>,
+}
+
+/// Why a message is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotStored {
+    /// The storage did not confirm the message in time. Usually nobody gets it. If only the confirmation
+    /// is lost, subscribers get the message nevertheless.
+    Unavailable,
+    /// The storage takes at most this number of bytes, and never takes the message.
+    TooLarge {
+        /// The most bytes of event and payload.
+        bytes_max: usize,
+    },
+}
+
 /// The messages that a client asks for when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -147,10 +167,22 @@ impl History {
         self.topics.own_bounds(topic).is_some()
     }
 
-    /// Publishes a message to the subscribers of all processes.
-    pub(crate) fn publish(&self, topic: &str, event: &str, payload: &str) {
+    /// Publishes a message to the subscribers of all processes. Messages with the same `id` are stored
+    /// once, if the storage knows ids.
+    ///
+    /// `done` gets the outcome. It is called once, in this call or later by another thread, and must not
+    /// wait. The messages that one thread publishes to a topic keep their order.
+    pub(crate) fn publish(
+        &self,
+        topic: &str,
+        event: &str,
+        payload: &str,
+        _id: Option<&str>,
+        done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
+    ) {
         let message = Message { event: event.into(), payload: payload.into() };
-        self.with(|replicas, now| replicas.publish(now, topic, message));
+        let position = self.with(|replicas, now| replicas.publish(now, topic, message));
+        done(Ok(Stored { position }));
     }
 
     /// Whether a topic has a log. If not, it is being made, and `LocalDelivery::ready` follows.

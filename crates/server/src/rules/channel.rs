@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use watchfire_auth::{self as auth, Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
+use watchfire_channels::Ref;
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
@@ -104,7 +105,9 @@ impl Channel for RuleChannel {
         if let Some(reply) = self.answer_before_publish(member, socket, event, payload) {
             return Ok(Outcome::Reply(reply));
         }
-        Ok(Outcome::Reply(self.publish(socket, event, payload)))
+        let reference = socket.reference;
+        let reply = self.publish(socket, reference, event, payload, Reply::ok(Body::EMPTY));
+        Ok(reply.map_or(Outcome::NoReply, Outcome::Reply))
     }
 
     fn handle_info(
@@ -171,17 +174,18 @@ impl RuleChannel {
         is_not_kept.then(|| Reply::because("bytes_not_kept"))
     }
 
-    /// Sends a client's message to the subscribers. Returns the reply to the client.
+    /// Sends a client's message to the subscribers. Returns the reply to the client. `None`: the reply
+    /// follows when the message is stored.
     pub(super) fn publish(
         &self,
         socket: &mut Socket<'_>,
+        reference: &Ref,
         event: &str,
         body: impl Into<Body>,
-    ) -> Reply {
-        match socket.broadcast(event, body) {
-            Ok(()) => Reply::ok(Body::EMPTY),
-            Err(_) => Reply::because("payload_not_an_object"),
-        }
+        reply: Reply,
+    ) -> Option<Reply> {
+        let result = socket.publish(event, body, reference, reply);
+        result.unwrap_or_else(|_| Some(Reply::because("payload_not_an_object")))
     }
 
     fn needs_token(&self) -> bool {

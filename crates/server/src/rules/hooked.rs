@@ -215,9 +215,8 @@ impl HookedChannel {
                 Outcome::NoReply
             }
             None => {
-                let ClientMessage { event, body, .. } = message;
-                let verdict = self.without_backend();
-                Outcome::Reply(self.decide(state, socket, &event, body, verdict))
+                let reply = self.decide(state, socket, message, self.without_backend());
+                reply.map_or(Outcome::NoReply, Outcome::Reply)
             }
         }
     }
@@ -250,33 +249,36 @@ impl HookedChannel {
         message: ClientMessage,
         verdict: Verdict,
     ) {
-        let ClientMessage { event, body, reference, .. } = message;
-        let reply = self.decide(state, socket, &event, body, verdict);
-        socket.reply_to_earlier(reference, reply);
+        let reference = message.reference.clone();
+        if let Some(reply) = self.decide(state, socket, message, verdict) {
+            socket.reply_to_earlier(reference, reply);
+        }
     }
 
-    /// Sends a message to the subscribers, or not. Returns the reply to its client.
+    /// Sends a message to the subscribers, or not. Returns the reply to its client. `None`: the reply
+    /// follows when the message is stored.
     fn decide(
         &self,
         state: &HookedMember,
         socket: &mut Socket<'_>,
-        event: &str,
-        body: Body,
+        message: ClientMessage,
         verdict: Verdict,
-    ) -> Reply {
+    ) -> Option<Reply> {
         let allowed = match verdict {
             Verdict::Allowed(allowed) => allowed,
-            Verdict::Denied(reason) => return Reply::because(&reason),
+            Verdict::Denied(reason) => return Some(Reply::because(&reason)),
         };
         // The token may have expired while the message waited.
         if let Err(fault) = self.rule.check_publish(state.member.as_deref(), socket) {
-            return Reply::because(reason(socket.topic(), "publish", fault));
+            return Some(Reply::because(reason(socket.topic(), "publish", fault)));
         }
-        let reply = match allowed.is_silent {
-            true => Reply::ok(Body::EMPTY),
-            false => self.rule.publish(socket, event, allowed.payload.map_or(body, json)),
-        };
-        allowed.reply.map_or(reply, |reply| Reply::ok(json(reply)))
+        let reply = Reply::ok(allowed.reply.map_or(Body::EMPTY, json));
+        if allowed.is_silent {
+            return Some(reply);
+        }
+        let ClientMessage { event, body, reference, .. } = message;
+        let body = allowed.payload.map_or(body, json);
+        self.rule.publish(socket, &reference, &event, body, reply)
     }
 }
 

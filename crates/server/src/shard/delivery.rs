@@ -21,7 +21,7 @@ impl Shard {
     /// Sends to every subscriber of a topic, on all shards of all processes.
     pub(super) fn broadcast(&mut self, broadcast: Broadcast) {
         let broadcast = broadcast.counted(self.shared.endpoint.flows());
-        self.shared.endpoint.publish(&broadcast);
+        self.shared.endpoint.publish_elsewhere(&broadcast);
         self.broadcast_here(broadcast);
     }
 

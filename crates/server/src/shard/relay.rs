@@ -1,5 +1,8 @@
 //! Effects that callbacks requested, and relayed data between two clients.
 
+use std::sync::{Arc, OnceLock};
+
+use watchfire_channels::Ref;
 use watchfire_sockets::{OfferError, Sockets};
 use watchfire_types::Instant;
 
@@ -23,16 +26,17 @@ impl Shard {
             match effect {
                 Effect::Push { event, body } => self.push(sockets, address, &event, &body),
                 Effect::Broadcast { event, body, to_self } => {
-                    if let Some(history) = self.shared.endpoint.history_of(topic)
-                        && let Body::Json(payload) = &body
-                    {
-                        self.metrics.broadcasts.add(1);
-                        history.publish(topic, &event, payload);
-                    } else {
-                        let except = (!to_self).then_some(address);
-                        self.broadcast(Broadcast::new(topic, &event, body, except));
-                    }
+                    let except = (!to_self).then_some(address);
+                    self.broadcast(Broadcast::new(topic, &event, body, except));
                     let key = self.hub.client_of(address.subscription);
+                    self.wait_after_publishing(sockets, key, topic);
+                }
+                Effect::Store { event, payload, ack } => {
+                    let (reference, reply) =
+                        ack.unwrap_or_else(|| (Ref::NULL, Reply::ok(Body::EMPTY)));
+                    let to = ReplyTo { channel: address, reference };
+                    let key = self.hub.client_of(address.subscription);
+                    self.store(sockets, topic, &event, &payload, (to, reply));
                     self.wait_after_publishing(sockets, key, topic);
                 }
                 Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
@@ -49,6 +53,34 @@ impl Shard {
             }
         }
         self.effects = effects; // Reuses its memory for the next callback.
+    }
+
+    /// Publishes a message to the history of its topic, and replies when it is stored. A ref that is null
+    /// expects no reply.
+    fn store(
+        &mut self,
+        sockets: &mut Sockets,
+        topic: &str,
+        event: &str,
+        payload: &str,
+        (to, reply): (ReplyTo, Reply),
+    ) {
+        self.metrics.broadcasts.add(1);
+        let endpoint = self.shared.endpoint.clone();
+        // The outcome if it is known before `store` returns; then `None`.
+        let known = Arc::new(OnceLock::new());
+        let later = (known.clone(), to.clone(), reply.clone());
+        self.shared.endpoint.store(topic, event, payload, None, move |outcome| {
+            let (known, to, reply) = later;
+            if known.set(Some(outcome)).is_err() {
+                endpoint.reply(to, reply.if_stored(outcome));
+            }
+        });
+        if known.set(None).is_err()
+            && let Some(outcome) = known.get().copied().flatten()
+        {
+            self.reply(sockets, &to, &reply.if_stored(outcome));
+        }
     }
 
     /// Sends relayed data to its destination, and replies to the sender whether the queue took it.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::support::{Client, metric, settings};
 use serde_json::{Value, json};
 use watchfire::{
-    Body, ByteSize, ChannelRule, HistoryRule, JoinRule, PublishRule, RunningServer, Server,
-    Settings,
+    Body, ByteSize, ChannelRule, HistoryRule, JoinRule, PayloadError, PublishError, PublishRule,
+    RunningServer, Server, Settings,
 };
 
 fn rule(pattern: &str, history: Option<HistoryRule>) -> ChannelRule {
@@ -197,6 +197,22 @@ fn messages_of_clients_are_kept_and_bytes_are_refused() {
     let mut other = Client::connect(&server);
     joined(&mut other, "news:1", json!({ "last": 1 }));
     assert_eq!(next(&mut other).0, 7);
+}
+
+#[test]
+fn a_publisher_learns_the_position_of_its_stored_message() {
+    let server = start();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let publish =
+        |topic: &str, body: Body| runtime.block_on(server.endpoint().publish(topic, "note", body));
+    let mut client = Client::connect(&server);
+    joined(&mut client, "news:1", json!(null));
+    let published = publish("news:1", json!({ "n": 1 }).into()).expect("it is stored");
+    assert_eq!(published.position, Some(next(&mut client).1));
+    let plain = publish("plain:1", json!({ "n": 1 }).into()).expect("it is published");
+    assert_eq!(plain.position, None);
+    let refused = publish("news:1", Body::Binary(b"\x01"[..].into())).unwrap_err();
+    assert!(matches!(refused, PublishError::Payload(PayloadError::BytesWithHistory)), "{refused}");
 }
 
 #[test]

@@ -187,12 +187,16 @@ impl<E: Environment> Replicas<E> {
         self.topics.get(topic)?.log.as_ref()
     }
 
-    /// Publishes a message: writes it if this process owns the topic, or sends it to the owner.
-    pub fn publish(&mut self, now: Instant, topic: &str, message: Message) {
+    /// Publishes a message: writes it if this process owns the topic, or sends it to the owner. Returns
+    /// its position if it is written.
+    pub fn publish(&mut self, now: Instant, topic: &str, message: Message) -> Option<Position> {
         self.last_number += 1;
         let origin =
             Origin { node: self.me.0, incarnation: self.incarnation, number: self.last_number };
         self.route(now, topic, origin, message);
+        let entry = self.topics.get(topic)?;
+        let is_written = entry.owner == Some(self.me) && entry.held.is_empty();
+        entry.log.as_ref().filter(|_| is_written).map(Log::position)
     }
 
     fn route(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
