@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant as SystemInstant;
 
 use axum::Router;
-use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use watchfire::Settings;
@@ -17,9 +16,10 @@ use watchfire_types::Instant;
 use super::keys::{ApiKeyError, Keys};
 use super::local_answers::LocalAnswers;
 use super::names::ReservedTopics;
+use super::once::OnceRequests;
 use super::processes::Processes;
 use super::publish::Publisher;
-use super::repeats::{RepeatLimits, Repeats};
+use super::repeats::RepeatLimits;
 use super::requests::{Calls, routes};
 use super::settings::{ApiListen, ApiSettings};
 
@@ -28,7 +28,7 @@ const NAME: &str = "api";
 
 /// A hash of samples of all messages between the parts of this crate in several processes. A part with another
 /// format is another part, which an older process does not have.
-const FORMAT: u64 = 0x257a_03b7_5890_e34e;
+const FORMAT: u64 = 0x176a_a0f0_722f_6083;
 
 /// The HTTP API, with which other programs publish and ask. Without a key in the settings it is off.
 #[derive(Debug, Default)]
@@ -89,25 +89,27 @@ impl ApiPart {
         let api: ApiSettings = foundation.settings.section();
         let body_bytes_max = api.body_bytes_max as usize;
         let history = foundation.history.cloned();
+        let link = PartLink::new(foundation.cluster, PartName::new(NAME, FORMAT));
+        let publisher = Arc::new(Publisher {
+            endpoint: foundation.endpoint.clone(),
+            metrics: foundation.metrics.clone(),
+            history: history.clone(),
+            reserved: ReservedTopics::default(),
+            body_bytes_max,
+        });
+        let repeats = RepeatLimits {
+            period: api.idempotency_period,
+            keys_max: api.idempotency_keys_max as usize,
+            bytes_max: api.idempotency_bytes_max as usize,
+        };
         let own = LocalAnswers {
-            publisher: Publisher {
-                endpoint: foundation.endpoint.clone(),
-                metrics: foundation.metrics.clone(),
-                history: history.clone(),
-                reserved: ReservedTopics::default(),
-                body_bytes_max,
-            },
+            once: OnceRequests::new(link.clone(), publisher.clone(), repeats),
+            publisher,
             presence: foundation.presence.clone(),
             metrics: foundation.metrics.clone(),
             history,
-            repeats: Mutex::new(Repeats::new(RepeatLimits {
-                period: api.idempotency_period,
-                keys_max: api.idempotency_keys_max as usize,
-                bytes_max: api.idempotency_bytes_max as usize,
-            })),
             started_at: SystemInstant::now(),
         };
-        let link = PartLink::new(foundation.cluster, PartName::new(NAME, FORMAT));
         let processes = Arc::new(Processes { link, own });
         let limits = keys.is_some().then(|| section_limits(&api)).into();
         let calls = keys.map(|keys| Calls {
@@ -149,8 +151,7 @@ impl Part for ApiPart {
     }
 
     fn handle_tick(&self, _: Instant) {
-        let own = &self.processes.own;
-        own.repeats.lock().expire(own.now());
+        self.processes.own.once.expire();
     }
 
     fn write_metrics(&self, writer: &mut MetricWriter) {
@@ -159,7 +160,7 @@ impl Part for ApiPart {
         } else if self.processes.link.cluster().is_alone() {
             return;
         }
-        let (keys, bytes) = self.processes.own.repeats.lock().size();
+        let (keys, bytes) = self.processes.own.once.size();
         writer.gauge("api_idempotency_keys", "Answers kept for repeats", keys as u64);
         writer.gauge("api_idempotency_bytes", "Bytes of answers kept for repeats", bytes as u64);
     }
@@ -172,7 +173,7 @@ mod tests {
 
     use super::super::error::{CallError, Code};
     use super::super::repeats::Answer;
-    use super::super::{publish, question};
+    use super::super::{once, publish, question};
     use super::*;
 
     /// Counted up when a message has another meaning, and its bytes are the same.
@@ -182,6 +183,7 @@ mod tests {
     fn the_format_changes_with_every_message_between_processes() {
         let mut all = question::samples();
         all.extend(publish::samples());
+        all.extend(once::samples());
         all.push(samples!(json Result<Answer, CallError>:
             Ok(Answer { body: "b".into(), is_replayed: true }),
             Err(CallError::new(Code::TooMany, "m")),

@@ -14,7 +14,7 @@
 //! A call is `POST /api/<method>` with a key; `methods` is the table of methods. The process that receives a
 //! call answers it: it asks the other processes about their own clients (`processes`), and they answer from
 //! what they know (`local_answers`). A request with an `Idempotency-Key` goes to the one process that decides
-//! about that key (`repeats`), so a repeat publishes nothing, whichever process receives it.
+//! about that key (`once`, `repeats`), so a repeat publishes nothing, whichever process receives it.
 
 mod error;
 mod feature;
@@ -23,6 +23,7 @@ mod keys;
 mod local_answers;
 mod methods;
 mod names;
+mod once;
 mod params;
 mod processes;
 mod publish;

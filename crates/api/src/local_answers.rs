@@ -3,26 +3,24 @@
 use std::sync::Arc;
 use std::time::Instant as SystemInstant;
 
-use parking_lot::Mutex;
 use serde::Serialize;
 use watchfire::feature::Metrics;
 use watchfire::internal::{History, ReplicatedPresence, ShardAnswer, ShardQuestion};
-use watchfire_types::Instant;
 
 use super::kept_messages;
+use super::once::OnceRequests;
 use super::publish::Publisher;
 use super::question::{PresenceCounts, ProcessInfo, Question, summed};
-use super::repeats::{Repeats, RequestName};
+use super::repeats::RequestName;
 
 /// Answers questions about the clients of this process.
 pub struct LocalAnswers {
-    pub publisher: Publisher,
+    pub publisher: Arc<Publisher>,
     pub presence: Arc<ReplicatedPresence>,
     pub metrics: Arc<Metrics>,
     /// `None`: no topic has a history.
     pub history: Option<Arc<History>>,
-    /// A request is decided while it is locked, so that two equal requests at the same time are done once.
-    pub repeats: Mutex<Repeats>,
+    pub once: OnceRequests,
     pub started_at: SystemInstant,
 }
 
@@ -72,18 +70,15 @@ impl LocalAnswers {
                 topics: self.metrics.topics(),
                 uptime_seconds: self.started_at.elapsed().as_secs(),
             }))),
+            Question::Kept { caller, key } => {
+                reply(Some(json(&self.once.kept(&RequestName::new(caller, key)))));
+            }
             Question::PublishOnce { caller, key, fingerprint, ref call } => {
-                let name = RequestName { caller: caller.to_owned(), key: key.to_owned() };
-                let run = || self.publisher.run(call);
-                let answer = self.repeats.lock().run(self.now(), name, fingerprint, run);
-                reply(Some(json(&answer)));
+                let name = RequestName::new(caller, key);
+                let reply = move |answer| reply(Some(json(&answer)));
+                self.once.decide(name, fingerprint, call, reply);
             }
         }
-    }
-
-    /// The time on the clock of this process.
-    pub fn now(&self) -> Instant {
-        Instant::ZERO + self.started_at.elapsed()
     }
 }
 

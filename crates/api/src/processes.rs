@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
-use watchfire::feature::{ClusterPart, NodeId, PartLink, PendingResponse};
+use watchfire::feature::{ClusterPart, NodeId, PartLink, PendingResponse, Unanswered};
 
 use super::error::{CallError, Code};
 use super::local_answers::LocalAnswers;
 use super::publish::PublishCall;
 use super::question::Question;
-use super::repeats::Answer;
+use super::repeats::{Answer, KeptAnswer, RequestName};
 
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -69,7 +69,7 @@ impl Processes {
         }
     }
 
-    /// Does a request that may be a repeat. One process decides about each name of a request.
+    /// Does a request that may be a repeat. One process decides about each name of a request: see `once`.
     pub async fn publish_once(
         &self,
         caller: &str,
@@ -77,10 +77,33 @@ impl Processes {
         fingerprint: [u8; 32],
         call: PublishCall<'_>,
     ) -> Result<Answer, CallError> {
-        let cluster = self.link.cluster();
+        if self.own.once.are_answers_spread()
+            && let Some(kept) = self.find_kept(caller, key).await?
+        {
+            return kept.replay(fingerprint);
+        }
+        let (deciding, _) = self.link.cluster().deciding(&[caller, key]);
         let question = Question::PublishOnce { caller, key, fingerprint, call };
-        let answer = self.ask(cluster.deciding(&[caller, key]), &question).await?;
-        read::<Result<Answer, CallError>>(&answer)?
+        read::<Result<Answer, CallError>>(&self.ask(deciding, &question).await?)?
+    }
+
+    /// Asks all processes for the answer to a request. An error: one that may have it did not respond.
+    async fn find_kept(&self, caller: &str, key: &str) -> Result<Option<KeptAnswer>, CallError> {
+        if let Some(kept) = self.own.once.kept(&RequestName::new(caller, key)) {
+            return Ok(Some(kept));
+        }
+        let cluster = self.link.cluster();
+        let others: Vec<NodeId> = cluster.all_up().filter(|node| *node != cluster.me()).collect();
+        let question = Question::Kept { caller, key };
+        for (node, answer) in self.link.request_each::<String>(others, &question).await {
+            match answer.as_deref().map(read::<Option<KeptAnswer>>) {
+                Ok(Ok(None)) | Err(Unanswered::NoPart) => {}
+                Ok(answer) => return answer,
+                Err(Unanswered::NoAnswer) if !cluster.is_up(node) => {}
+                Err(Unanswered::NoAnswer) => return Err(no_answer()),
+            }
+        }
+        Ok(None)
     }
 
     async fn ask_here(&self, question: &Question<'_>) -> Result<String, CallError> {
@@ -93,7 +116,8 @@ impl Processes {
     }
 }
 
-fn no_answer() -> CallError {
+/// The error of a call that got no answer in time.
+pub fn no_answer() -> CallError {
     let message = "a part of the server is too busy or restarts; try again";
     CallError::new(Code::Unavailable, message)
 }
@@ -111,8 +135,17 @@ impl ClusterPart for Processes {
         &self.link
     }
 
-    fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
-        Ok(()) // There are requests only.
+    fn receive(&self, _: NodeId, copy: &[u8]) -> Result<(), postcard::Error> {
+        self.own.once.receive(postcard::from_bytes(copy)?);
+        Ok(())
+    }
+
+    fn node_up(&self, _: NodeId) {
+        self.own.once.note_change();
+    }
+
+    fn node_down(&self, _: NodeId) {
+        self.own.once.note_change();
     }
 
     fn take_request(&self, request: &[u8], response: PendingResponse) {

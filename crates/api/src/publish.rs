@@ -1,17 +1,20 @@
 //! `publish`, `broadcast` and `batch`: messages to the subscribers of topics.
 //!
-//! Nothing here waits, so a publishing call runs as one step, in the process that decides whether
-//! it is a repeat. A call whose topics have no room waits before, in `requests.rs`.
+//! A call whose topics have no room waits before, in `requests.rs`. The messages for topics with a history go
+//! first. When all of them are stored, the others go, and the call is answered. So a call that fails has
+//! published nothing that its repeat would publish twice, if the histories know the ids of messages.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use watchfire::Body;
 use watchfire::feature::{Endpoint, Metrics};
-use watchfire::internal::History;
+use watchfire::internal::{History, NotStored, Stored};
 
 use super::error::{CallError, Code};
 use super::names::{ReservedTopics, check_event};
@@ -100,6 +103,30 @@ impl Prepared {
     }
 }
 
+/// Gets the answer to a call, in JSON.
+type Done = Box<dyn FnOnce(Result<Value, CallError>) + Send>;
+
+/// The part of a call that is for topics with a history.
+struct Kept {
+    /// The index of the call in its request.
+    call: usize,
+    /// Whether the call has one topic. Then its answer has the position.
+    is_only: bool,
+    publication: Publication,
+}
+
+/// The outcome of each call of a request: the position of its only message, or why one is not stored.
+type Outcomes = Vec<Result<Option<String>, NotStored>>;
+
+/// The messages of a request that are being stored.
+struct Storing {
+    /// Messages without an outcome.
+    left: usize,
+    outcomes: Outcomes,
+    /// The messages that go after them, and the caller.
+    rest: Option<(Prepared, Done)>,
+}
+
 /// How much more one request may publish.
 struct Allowance {
     messages: usize,
@@ -117,9 +144,17 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Does a call. The response is JSON.
-    pub fn run(&self, call: &PublishCall<'_>) -> Result<Value, CallError> {
-        self.prepare(call).map(|prepared| self.send(prepared))
+    /// Does a call: see [`Publisher::send`].
+    pub fn run(
+        &self,
+        call: &PublishCall<'_>,
+        id: Option<&str>,
+        done: impl FnOnce(Result<Value, CallError>) + Send + 'static,
+    ) {
+        match self.prepare(call) {
+            Ok(prepared) => self.send(prepared, id, done),
+            Err(error) => done(Err(error)),
+        }
     }
 
     /// Reads and checks a call.
@@ -162,17 +197,56 @@ impl Publisher {
         Ok(Prepared { publications, is_batch: true })
     }
 
-    /// Publishes what was prepared. The response is JSON.
-    pub fn send(&self, prepared: Prepared) -> Value {
-        let results = prepared.publications.into_iter().map(|publication| match publication {
-            Ok(publication) => self.publish(publication),
-            Err(error) => error.to_json(),
-        });
-        let mut results: Vec<Value> = results.collect();
-        match prepared.is_batch {
-            true => json!({ "results": results }),
-            false => results.swap_remove(0),
+    /// Publishes what was prepared. `done` gets the answer, in this call or later. A history that knows ids
+    /// stores the messages of requests with the same `id` once.
+    pub fn send(
+        &self,
+        mut prepared: Prepared,
+        id: Option<&str>,
+        done: impl FnOnce(Result<Value, CallError>) + Send + 'static,
+    ) {
+        let kept = self.take_kept(&mut prepared);
+        let outcomes = vec![Ok(None); prepared.publications.len()];
+        if kept.is_empty() {
+            return done(finish(&self.endpoint, prepared, outcomes));
         }
+        let left = kept.iter().map(|kept| kept.publication.topics.len()).sum();
+        let rest = Some((prepared, Box::new(done) as Done));
+        let storing = Arc::new(Mutex::new(Storing { left, outcomes, rest }));
+        let mut numbers = 0..;
+        for Kept { call, is_only, publication: Publication { topics, event, body } } in kept {
+            for topic in topics {
+                let id = id.zip(numbers.next()).map(|(id, number)| format!("{id}-{number}"));
+                let (storing, endpoint) = (storing.clone(), self.endpoint.clone());
+                let note = move |outcome: Result<Stored, NotStored>| {
+                    let position = outcome.map(|stored| stored.position.filter(|_| is_only));
+                    let position = position.map(|at| at.map(|at| at.to_string()));
+                    note_outcome(&storing, &endpoint, call, position);
+                };
+                self.endpoint
+                    .publish_with(&topic, &event, body.clone(), id.as_deref(), note)
+                    .expect("the payload was checked");
+            }
+        }
+    }
+
+    /// Takes the topics with a history out of the calls. Counts these and the other messages.
+    fn take_kept(&self, prepared: &mut Prepared) -> Vec<Kept> {
+        let mut kept = Vec::new();
+        for (call, publication) in prepared.publications.iter_mut().enumerate() {
+            let Ok(Publication { topics, event, body }) = publication else { continue };
+            topics.iter().for_each(|_| self.metrics.broadcasts.inc());
+            // Only another machine may have a history of a topic with bytes.
+            let history = self.history.as_ref().filter(|_| matches!(body, Body::Json(_)));
+            let Some(history) = history else { continue };
+            let is_only = topics.len() == 1;
+            let topics: Vec<String> = topics.extract_if(.., |topic| history.has(topic)).collect();
+            if !topics.is_empty() {
+                let publication = Publication { topics, event: event.clone(), body: body.clone() };
+                kept.push(Kept { call, is_only, publication });
+            }
+        }
+        kept
     }
 
     fn published(&self, params: PublishParams<'_>) -> Result<Publication, CallError> {
@@ -211,14 +285,61 @@ impl Publisher {
         }
         Ok(Publication { topics, event, body })
     }
+}
 
-    fn publish(&self, Publication { topics, event, body }: Publication) -> Value {
-        for topic in topics {
-            self.metrics.broadcasts.inc();
-            self.endpoint.broadcast(&topic, &event, body.clone()).expect("the payload was checked");
-        }
-        json!({})
+/// Notes the outcome of a message. After the last one, publishes the rest, and answers.
+fn note_outcome(
+    storing: &Mutex<Storing>,
+    endpoint: &Endpoint,
+    call: usize,
+    outcome: Result<Option<String>, NotStored>,
+) {
+    let mut all = storing.lock();
+    all.left -= 1;
+    if all.outcomes[call].is_ok() || outcome == Err(NotStored::Unavailable) {
+        all.outcomes[call] = outcome;
     }
+    if all.left > 0 {
+        return;
+    }
+    let outcomes = mem::take(&mut all.outcomes);
+    let (prepared, done) = all.rest.take().expect("one outcome is the last one");
+    drop(all);
+    done(finish(endpoint, prepared, outcomes));
+}
+
+/// Publishes the messages for topics without a history, and returns the answer.
+fn finish(endpoint: &Endpoint, prepared: Prepared, outcomes: Outcomes) -> Result<Value, CallError> {
+    if outcomes.contains(&Err(NotStored::Unavailable)) {
+        let message = "cannot publish: a history did not store a message in time; repeat the request \
+             with its Idempotency-Key, so that no message is published twice";
+        return Err(CallError::new(Code::Unavailable, message));
+    }
+    let calls = prepared.publications.into_iter().zip(outcomes);
+    let mut results = calls.map(|(publication, outcome)| {
+        let Publication { topics, event, body } = publication?;
+        let position = outcome.map_err(too_large)?;
+        for topic in topics {
+            endpoint.broadcast(&topic, &event, body.clone()).expect("the payload was checked");
+        }
+        Ok(position.map_or_else(|| json!({}), |position| json!({ "position": position })))
+    });
+    if !prepared.is_batch {
+        return results.next().expect("it has one call");
+    }
+    let in_batch =
+        |result: Result<Value, CallError>| result.unwrap_or_else(|error| error.to_json());
+    Ok(json!({ "results": results.map(in_batch).collect::<Vec<Value>>() }))
+}
+
+fn too_large(cause: NotStored) -> CallError {
+    let message = match cause {
+        NotStored::TooLarge { bytes_max } => {
+            format!("the history of a topic takes messages of at most {bytes_max} bytes")
+        }
+        NotStored::Unavailable => unreachable!("the request has failed"),
+    };
+    CallError::new(Code::PayloadTooLarge, message)
 }
 
 impl Allowance {
@@ -256,6 +377,7 @@ pub fn samples() -> Vec<watchfire::feature::Samples> {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::mpsc;
 
     use watchfire::feature::Part;
     use watchfire::{RunningServer, Server, Settings};
@@ -296,7 +418,9 @@ mod tests {
                 reserved,
                 body_bytes_max: 1_000,
             };
-            publisher.run(call)
+            let (sender, answer) = mpsc::channel();
+            publisher.run(call, None, move |result| sender.send(result).unwrap());
+            answer.recv().unwrap()
         }
 
         fn run(&self, method: PublishMethod, body: &str) -> Result<Value, CallError> {

@@ -23,6 +23,8 @@ pub enum Question<'a> {
     History { topic: &'a str, after: Option<&'a str>, limit: u32 },
     /// [`ProcessInfo`]
     Info,
+    /// The answer that the process has for the name of a request: `Option<KeptAnswer>`.
+    Kept { caller: &'a str, key: &'a str },
     /// A request that may be a repeat: `Result<Answer, CallError>`.
     PublishOnce {
         caller: &'a str,
@@ -78,6 +80,7 @@ pub fn samples() -> Vec<watchfire::feature::Samples> {
             Question::Unsubscribe { id: "i", topic: "t" },
             Question::History { topic: "t", after: Some("a"), limit: 3 },
             Question::Info,
+            Question::Kept { caller, key },
             Question::PublishOnce { caller, key, fingerprint, call },
         ),
         samples!(json PresenceCounts: PresenceCounts { keys: 1, own_metas: 2 }),

@@ -15,13 +15,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, heade
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use watchfire::feature::{CountersBy, is_utf8};
 
 use super::error::{CallError, Code, respond};
 use super::keys::{Key, Keys};
 use super::methods::{Run, find};
-use super::processes::Processes;
+use super::processes::{Processes, no_answer};
 use super::publish::{PublishCall, PublishMethod};
 use super::repeats::Answer;
 
@@ -179,7 +179,10 @@ impl Calls {
         }
         match key_of_repeats {
             None => {
-                let body = publisher.send(prepared?).to_string();
+                let (sender, answer) = oneshot::channel();
+                publisher.send(prepared?, None, |result| drop(sender.send(result)));
+                // The sender is dropped only when the server stops.
+                let body = answer.await.map_err(|_| no_answer())??.to_string();
                 Ok(Answer { body, is_replayed: false })
             }
             Some(name) => {

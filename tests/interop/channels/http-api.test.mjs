@@ -139,6 +139,56 @@ describe('publish', () => {
     await own.stop()
   })
 
+  it('is done once while the process that decides about a repeat hangs, goes on, hangs again and is killed', async (t) => {
+    const own = await startWatchfire({ processes: PROCESSES, settings: { ...ROOMS, 'api.key': API_KEY } })
+    t.after(() => own.kill())
+    const topic = freshTopic('rooms')
+    const members = []
+    for (let n = 0; n < CROWD; n++) {
+      const client = connect(t, own, websocket)
+      members.push({ client, inbox: collectEvents(await client.join(topic), 'note') })
+    }
+    const names = (phase) => Array.from({ length: 12 }, (_, n) => `${phase}-${n}`)
+    const publish = async (name) => {
+      const call = { topic, event: 'note', payload: { name } }
+      // A connection to a process that is killed gets no answer.
+      const { status } = await callApi(own, 'publish', call, { headers: { 'Idempotency-Key': name } }).catch(() => ({ status: 0 }))
+      return status
+    }
+    const publishAll = (all) => Promise.all(all.map((name) => waitUntil(async () => (await publish(name)) === 200, `${name} is published`)))
+    const received = ({ inbox }) => inbox.all.map(({ name }) => name).toSorted()
+
+    await publishAll(names('first'))
+    const [victim] = own.workers()
+    process.kill(victim, 'SIGSTOP')
+    await waitUntil(() => own.stderr.includes('does not respond'), 'the supervisor notices that the process hangs')
+    const meanwhile = [...names('first'), ...names('second')].map(publish)
+    process.kill(victim, 'SIGCONT')
+    await Promise.all(meanwhile)
+    const both = [...names('first'), ...names('second')]
+    await publishAll(both)
+    for (const member of members) {
+      await member.inbox.take(both.length)
+      assert.deepEqual(received(member), both.toSorted(), 'after the process went on')
+    }
+
+    process.kill(victim, 'SIGSTOP')
+    const all = [...both, ...names('third')]
+    while (own.workers().includes(victim)) await Promise.all(all.map(publish))
+    await publishAll(all)
+    await waitUntil(() => own.workers().length === PROCESSES, 'the process is replaced')
+    await publishAll(all)
+    await publishAll(['last'])
+    for (const member of members) {
+      const isLost = member.client.closed.all.length > 0
+      if (!isLost) await member.inbox.next(({ name }) => name === 'last')
+      const got = received(member)
+      assert.equal(new Set(got).size, got.length, `nothing comes twice: ${got}`)
+      if (!isLost) assert.deepEqual(got, [...all, 'last'].toSorted())
+    }
+    await own.stop()
+  })
+
   it('needs a key', async () => {
     const call = { topic: freshTopic(), event: 'note', payload: {} }
     for (const key of ['', 'another-key-than-the-tests']) {

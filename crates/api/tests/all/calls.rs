@@ -407,10 +407,8 @@ fn unsubscribe_ends_the_channels_of_an_id_and_disconnect_its_sockets() {
 #[test]
 fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     let server = start();
-    for n in 1..=5 {
-        let call = json!({ "topic": "news:1", "event": "note", "payload": { "n": n } });
-        ok(&server, "publish", &call);
-    }
+    let news = |n: u64| json!({ "topic": "news:1", "event": "note", "payload": { "n": n } });
+    let positions = [1, 2, 3, 4, 5].map(|n| ok(&server, "publish", &news(n))["position"].clone());
     let numbers = |answer: &Value| -> Vec<u64> {
         let messages = answer["messages"].as_array().unwrap().iter();
         messages.map(|message| message["payload"]["n"].as_u64().unwrap()).collect()
@@ -418,6 +416,8 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     let last = ok(&server, "history", &json!({ "topic": "news:1", "limit": 4 }));
     assert_eq!(numbers(&last), [2, 3, 4, 5]);
     assert_eq!(last["recovered"], json!(false));
+    let of_messages = [0, 1, 2, 3].map(|index| last["messages"][index]["position"].clone());
+    assert_eq!(of_messages, positions[1..], "the answers to the publishers have them");
     let after = &last["messages"][0]["position"];
     let page = ok(&server, "history", &json!({ "topic": "news:1", "after": after, "limit": 2 }));
     assert_eq!((numbers(&page), &page["recovered"]), (vec![3, 4], &json!(true)));
@@ -445,6 +445,13 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     assert_eq!(parse(&http(&server, &request("/api/publish", &lines, text))).status, 200);
     let kept = http(&server, &request("/api/history", &lines, r#"{"topic":"news:2"}"#));
     assert!(kept.contains(r#""payload":{"n":1e999}"#), "{kept}");
+
+    let topics = json!({ "topics": ["news:3", "rooms:1"], "event": "note", "payload": {} });
+    assert_eq!(ok(&server, "broadcast", &topics), json!({}), "several topics have no one position");
+    let batch = json!({ "calls": [{ "broadcast": topics }, { "publish": news(6) }] });
+    let results = ok(&server, "batch", &batch)["results"].clone();
+    let end = ok(&server, "history", &json!({ "topic": "news:1" }))["position"].clone();
+    assert_eq!(results, json!([{}, { "position": end }]));
 
     for after in ["zz:1", "-1", "", "a:99999999999999999999"] {
         let lost = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));

@@ -321,13 +321,20 @@ impl Cluster {
         self.others().map(|(node, _)| node).filter(|node| !self.is_near(*node))
     }
 
-    /// The process that decides about a key. All processes that see the same processes choose the
-    /// same one, and another one when that is gone.
-    pub fn deciding(&self, key: &[&str]) -> NodeId {
+    /// The processes that are up, this one too. Some may hang.
+    pub fn all_up(&self) -> impl Iterator<Item = NodeId> {
+        (0..NODES_MAX).map(NodeId).filter(|node| self.is_up(*node))
+    }
+
+    /// The process that decides about a key, and the one that decides when that is gone. All processes
+    /// that see the same processes choose the same ones. A process that hangs decides until it is gone:
+    /// it may have decided already, and may go on.
+    pub fn deciding(&self, key: &[&str]) -> (NodeId, Option<NodeId>) {
         let hash = key.iter().fold(FixedHash::new(0), |hash, text| hash.text(text));
         let rank = |node: &NodeId| (hash.number(node.0.into()).finish(), *node);
-        let all = self.others().map(|(node, _)| node).chain([self.me]);
-        all.max_by_key(rank).expect("at least this process")
+        let mut ranked: Vec<NodeId> = self.all_up().collect();
+        ranked.sort_unstable_by_key(rank);
+        (ranked.pop().expect("at least this process"), ranked.pop())
     }
 
     /// Whether requests can move to another process: it is up, and on this machine.
