@@ -31,6 +31,7 @@ mod question;
 mod repeats;
 mod requests;
 mod settings;
+mod storing;
 
 pub use self::feature::Api;
 pub use self::keys::ApiKeyError;

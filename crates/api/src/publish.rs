@@ -4,14 +4,13 @@
 //! first. When all of them are stored, the others go, and the call is answered. So a call that fails has
 //! published nothing that its repeat would publish twice, if the histories know the ids of messages.
 
-use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use watchfire::Body;
 use watchfire::feature::{Endpoint, Metrics};
 use watchfire::internal::{History, NotStored, Stored};
@@ -19,6 +18,7 @@ use watchfire::internal::{History, NotStored, Stored};
 use super::error::{CallError, Code};
 use super::names::{ReservedTopics, check_event};
 use super::params::parse;
+use super::storing::{Ended, Storing, answer};
 
 /// Calls of one batch.
 const BATCH_CALLS_MAX: usize = 100;
@@ -83,17 +83,17 @@ enum BatchCall<'a> {
 }
 
 /// One payload for some topics, checked.
-struct Publication {
-    topics: Vec<String>,
-    event: String,
-    body: Body,
+pub struct Publication {
+    pub topics: Vec<String>,
+    pub event: String,
+    pub body: Body,
 }
 
 /// A call that was read and checked. Nothing of it is published.
 pub struct Prepared {
     /// A call of a batch may be wrong, and those after it right.
-    publications: Vec<Result<Publication, CallError>>,
-    is_batch: bool,
+    pub publications: Vec<Result<Publication, CallError>>,
+    pub is_batch: bool,
 }
 
 impl Prepared {
@@ -103,9 +103,6 @@ impl Prepared {
     }
 }
 
-/// Gets the answer to a call, in JSON.
-type Done = Box<dyn FnOnce(Result<Value, CallError>) + Send>;
-
 /// The part of a call that is for topics with a history.
 struct Kept {
     /// The index of the call in its request.
@@ -113,18 +110,6 @@ struct Kept {
     /// Whether the call has one topic. Then its answer has the position.
     is_only: bool,
     publication: Publication,
-}
-
-/// The outcome of each call of a request: the position of its only message, or why one is not stored.
-type Outcomes = Vec<Result<Option<String>, NotStored>>;
-
-/// The messages of a request that are being stored.
-struct Storing {
-    /// Messages without an outcome.
-    left: usize,
-    outcomes: Outcomes,
-    /// The messages that go after them, and the caller.
-    rest: Option<(Prepared, Done)>,
 }
 
 /// How much more one request may publish.
@@ -206,13 +191,12 @@ impl Publisher {
         done: impl FnOnce(Result<Value, CallError>) + Send + 'static,
     ) {
         let kept = self.take_kept(&mut prepared);
-        let outcomes = vec![Ok(None); prepared.publications.len()];
-        if kept.is_empty() {
-            return done(finish(&self.endpoint, prepared, outcomes));
-        }
         let left = kept.iter().map(|kept| kept.publication.topics.len()).sum();
-        let rest = Some((prepared, Box::new(done) as Done));
-        let storing = Arc::new(Mutex::new(Storing { left, outcomes, rest }));
+        if left == 0 {
+            let outcomes = vec![Ok(None); prepared.publications.len()];
+            return done(answer(prepared, outcomes, &self.endpoint));
+        }
+        let storing = Arc::new(Mutex::new(Storing::new(left, prepared, Box::new(done))));
         let mut numbers = 0..;
         for Kept { call, is_only, publication: Publication { topics, event, body } } in kept {
             for topic in topics {
@@ -221,7 +205,10 @@ impl Publisher {
                 let note = move |outcome: Result<Stored, NotStored>| {
                     let position = outcome.map(|stored| stored.position.filter(|_| is_only));
                     let position = position.map(|at| at.map(|at| at.to_string()));
-                    note_outcome(&storing, &endpoint, call, position);
+                    let ended = storing.lock().note(call, position);
+                    if let Some(Ended { prepared, outcomes, done }) = ended {
+                        done(answer(prepared, outcomes, &endpoint));
+                    }
                 };
                 self.endpoint
                     .publish_with(&topic, &event, body.clone(), id.as_deref(), note)
@@ -287,61 +274,6 @@ impl Publisher {
     }
 }
 
-/// Notes the outcome of a message. After the last one, publishes the rest, and answers.
-fn note_outcome(
-    storing: &Mutex<Storing>,
-    endpoint: &Endpoint,
-    call: usize,
-    outcome: Result<Option<String>, NotStored>,
-) {
-    let mut all = storing.lock();
-    all.left -= 1;
-    if all.outcomes[call].is_ok() || outcome == Err(NotStored::Unavailable) {
-        all.outcomes[call] = outcome;
-    }
-    if all.left > 0 {
-        return;
-    }
-    let outcomes = mem::take(&mut all.outcomes);
-    let (prepared, done) = all.rest.take().expect("one outcome is the last one");
-    drop(all);
-    done(finish(endpoint, prepared, outcomes));
-}
-
-/// Publishes the messages for topics without a history, and returns the answer.
-fn finish(endpoint: &Endpoint, prepared: Prepared, outcomes: Outcomes) -> Result<Value, CallError> {
-    if outcomes.contains(&Err(NotStored::Unavailable)) {
-        let message = "cannot publish: a history did not store a message in time; repeat the request \
-             with its Idempotency-Key, so that no message is published twice";
-        return Err(CallError::new(Code::Unavailable, message));
-    }
-    let calls = prepared.publications.into_iter().zip(outcomes);
-    let mut results = calls.map(|(publication, outcome)| {
-        let Publication { topics, event, body } = publication?;
-        let position = outcome.map_err(too_large)?;
-        for topic in topics {
-            endpoint.broadcast(&topic, &event, body.clone()).expect("the payload was checked");
-        }
-        Ok(position.map_or_else(|| json!({}), |position| json!({ "position": position })))
-    });
-    if !prepared.is_batch {
-        return results.next().expect("it has one call");
-    }
-    let in_batch =
-        |result: Result<Value, CallError>| result.unwrap_or_else(|error| error.to_json());
-    Ok(json!({ "results": results.map(in_batch).collect::<Vec<Value>>() }))
-}
-
-fn too_large(cause: NotStored) -> CallError {
-    let message = match cause {
-        NotStored::TooLarge { bytes_max } => {
-            format!("the history of a topic takes messages of at most {bytes_max} bytes")
-        }
-        NotStored::Unavailable => unreachable!("the request has failed"),
-    };
-    CallError::new(Code::PayloadTooLarge, message)
-}
-
 impl Allowance {
     /// Returns a publication to all its topics, or to none if the request would publish too much.
     fn spend(&mut self, publication: Publication) -> Result<Publication, CallError> {
@@ -379,6 +311,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::mpsc;
 
+    use serde_json::json;
     use watchfire::feature::Part;
     use watchfire::{RunningServer, Server, Settings};
 
