@@ -24,8 +24,14 @@ use crate::history::position::Position;
 const WANT_INTERVAL: Duration = Duration::from_millis(300);
 
 impl<E: Environment> Replicas<E> {
-    /// Writes a message as the owner, unless it is in the log already.
-    pub(super) fn append(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
+    /// Writes a message as the owner, unless it is in the log already. Returns its position.
+    pub(super) fn append(
+        &mut self,
+        now: Instant,
+        topic: &str,
+        origin: Origin,
+        message: Message,
+    ) -> Option<Position> {
         // A topic whose history was switched off everywhere: its messages are still delivered.
         let bounds = self.environment.bounds(topic).unwrap_or(Bounds::NOTHING);
         let (topic, entry) = self.topics.get_key_value(topic).expect("an owner has a log");
@@ -33,7 +39,8 @@ impl<E: Environment> Replicas<E> {
         let entry = self.topics.get_mut(&topic).expect("it was found");
         let log = entry.log.as_mut().expect("an owner has a log");
         if log.has(origin) {
-            return self.tell_origin(&topic, origin);
+            self.tell_origin(&topic, origin);
+            return None;
         }
         let after = log.position();
         log.note_origin(origin);
@@ -55,6 +62,7 @@ impl<E: Environment> Replicas<E> {
         };
         self.outputs.push_back(Output::Publish { topic: topic.clone(), packet });
         self.outputs.push_back(Output::Deliver { topic, after, position, message });
+        Some(position)
     }
 
     pub(super) fn receive_append(

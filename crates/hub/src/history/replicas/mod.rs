@@ -193,13 +193,17 @@ impl<E: Environment> Replicas<E> {
         self.last_number += 1;
         let origin =
             Origin { node: self.me.0, incarnation: self.incarnation, number: self.last_number };
-        self.route(now, topic, origin, message);
-        let entry = self.topics.get(topic)?;
-        let is_written = entry.owner == Some(self.me) && entry.held.is_empty();
-        entry.log.as_ref().filter(|_| is_written).map(Log::position)
+        self.route(now, topic, origin, message)
     }
 
-    fn route(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
+    /// Returns the position of the message if this process has written it.
+    fn route(
+        &mut self,
+        now: Instant,
+        topic: &str,
+        origin: Origin,
+        message: Message,
+    ) -> Option<Position> {
         let waits = self.topics.get(topic).is_some_and(|entry| !entry.held.is_empty());
         let owner = self.owner_of(topic);
         if waits {
@@ -207,11 +211,15 @@ impl<E: Environment> Replicas<E> {
         } else if owner != self.me {
             self.send_to_owner(now, topic, owner, origin, message);
         } else if self.is_owner(topic) {
-            self.append(now, topic, origin, message);
+            return self.append(now, topic, origin, message);
         } else {
             self.hold(now, topic, origin, message);
             self.claim(now, vec![topic.into()]);
+            // Among several processes, the others must grant the claim before it is written.
+            let entry = self.topics.get(topic).filter(|entry| entry.held.is_empty())?;
+            return entry.log.as_ref().map(Log::position);
         }
+        None
     }
 
     /// Whether a topic has a log. If it has none, its owner is asked for it.
@@ -291,10 +299,11 @@ impl<E: Environment> Replicas<E> {
     pub fn receive(&mut self, now: Instant, from: NodeId, packet: Packet) {
         match packet {
             Packet::Publish { topic, origin, message } => {
-                match self.owner_of(&topic) == self.me {
-                    true => self.route(now, &topic, origin, message),
+                if self.owner_of(&topic) == self.me {
+                    self.route(now, &topic, origin, message);
+                } else {
                     // The processes disagree for a moment. The next tick sends it on.
-                    false => self.hold(now, &topic, origin, message),
+                    self.hold(now, &topic, origin, message);
                 }
             }
             Packet::Published { topic, number } => self.confirm(&topic, |sent| sent == number),
