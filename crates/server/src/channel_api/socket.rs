@@ -143,7 +143,8 @@ impl Socket<'_> {
         Ok(())
     }
 
-    /// Sends to every subscriber of the topic, including this client.
+    /// Sends to every subscriber of the topic, including this client. On a topic with a history,
+    /// [`Endpoint::publish`] also tells whether the message is stored.
     pub fn broadcast(&mut self, event: &str, body: impl Into<Body>) -> Result<(), PayloadError> {
         self.broadcast_to(event, body.into(), true, None).map(drop)
     }
