@@ -161,6 +161,9 @@ impl Shard {
     /// Delivers some queued broadcasts, and does some other pending work. Returns whether more is
     /// to do.
     fn run_slice(&mut self, sockets: &mut Sockets) -> bool {
+        if std::mem::take(&mut self.history.is_ready) {
+            self.resume_awaiting(sockets);
+        }
         let has_deliveries = self.deliver_slice(sockets, SLICE);
         let has_scans = self.scan_slice(sockets);
         if has_deliveries || !self.presence_rounds.is_running() {

@@ -18,6 +18,8 @@ pub(super) struct HistoryTopics {
     pub served: HashMap<SubscriptionId, Position>,
     /// Joins that wait for the log of their topic, and until when.
     pub awaiting: Vec<(Instant, ChannelAddress)>,
+    /// Whether some of them may have a log now. A turn looks at all of them once, also after many messages.
+    pub is_ready: bool,
 }
 
 impl HistoryTopics {

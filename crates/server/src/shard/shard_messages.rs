@@ -32,7 +32,7 @@ impl Shard {
             }
             ShardMessage::Ready => {
                 self.resume_joins(sockets);
-                self.resume_awaiting(sockets);
+                self.history.is_ready = true;
             }
             ShardMessage::Wake(request) => self.answer_parked(sockets, request),
             ShardMessage::OpenSession { serializer, connected, counted, token } => {

@@ -37,9 +37,10 @@
 //!   sends its log, too: the owner then claims again, with that log.
 //! - No claim ends before `settled_at`: a process that has just started may not see the others yet.
 //! - Meanwhile the topic has no owner, and its messages wait: see `unconfirmed`.
-//! - When a process ends, each claim has at most [`CLAIM_TOPICS_MAX`] topics. If one of four processes
-//!   owned 9,000 topics, each of the others takes over about 3,000 of them, with 6 claims and the answers
-//!   of 2 processes to each.
+//! - Each claim has at most [`CLAIM_TOPICS_MAX`] topics. If one of four processes owned 9,000 topics, each of
+//!   the others takes over about 3,000 of them, with 6 claims and the answers of 2 processes to each.
+//! - While a claim waits, further topics wait for the next one: until it ends, or until the next tick. So
+//!   a burst of 20,000 new topics is claimed with some hundred messages, and a single topic at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ use crate::history::position::{EPOCH_MASK, Position};
 
 /// The longest wait for the responses to a claim.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
-pub(super) const CLAIM_TOPICS_MAX: usize = 500;
+const CLAIM_TOPICS_MAX: usize = 500;
 
 pub(super) struct Claim {
     pub topics: Vec<Arc<str>>,
@@ -84,21 +85,36 @@ impl<E: Environment> Replicas<E> {
     }
 
     /// Begins to claim these topics, except the ones without a history and the ones that it claims already.
-    pub(super) fn claim(&mut self, now: Instant, mut topics: Vec<Arc<str>>) {
-        topics.retain(|topic| {
-            self.environment.bounds(topic).is_some() && self.entry(now, topic).claim.is_none()
-        });
-        if topics.is_empty() {
+    pub(super) fn claim(&mut self, now: Instant, topics: Vec<Arc<str>>) {
+        for topic in topics {
+            let number = self.last_claim + 1;
+            if self.environment.bounds(&topic).is_none() {
+                continue;
+            }
+            let entry = self.entry(now, &topic);
+            if entry.claim.is_some() {
+                continue;
+            }
+            entry.claim = Some(number);
+            (entry.is_diverged, entry.has_changed) = (false, false);
+            self.unclaimed.push(topic);
+            if self.unclaimed.len() == CLAIM_TOPICS_MAX {
+                self.send_unclaimed(now);
+            }
+        }
+        if self.claims.is_empty() {
+            self.send_unclaimed(now);
+        }
+    }
+
+    /// Claims the topics that wait for the next claim.
+    pub(super) fn send_unclaimed(&mut self, now: Instant) {
+        if self.unclaimed.is_empty() {
             return;
         }
         self.last_claim += 1;
         let number = self.last_claim;
-        for topic in &topics {
-            let entry = self.entry(now, topic);
-            entry.claim = Some(number);
-            (entry.is_diverged, entry.has_changed) = (false, false);
-        }
-        let waiting = BTreeSet::new();
+        let (topics, waiting) = (std::mem::take(&mut self.unclaimed), BTreeSet::new());
         self.claims.insert(number, Claim { topics, waiting, started_at: now });
         for node in self.up.clone() {
             self.send_claim(number, node);
@@ -127,7 +143,7 @@ impl<E: Environment> Replicas<E> {
         number: u64,
         topics: Vec<(String, Option<Position>)>,
     ) {
-        let mut denied = Vec::new();
+        let (mut denied, mut granted) = (Vec::new(), Vec::new());
         for (topic, known) in topics {
             if self.owner_of(&topic) != from {
                 denied.push(topic);
@@ -147,9 +163,12 @@ impl<E: Environment> Replicas<E> {
             if !self.environment.is_subscribed(&topic) {
                 self.forget(&topic);
             }
+            granted.push(topic.into());
         }
         self.send(from, Packet::Granted { number, denied });
-        self.release(now);
+        for topic in granted {
+            self.release_topic(now, &topic);
+        }
     }
 
     pub(super) fn receive_granted(
@@ -194,6 +213,9 @@ impl<E: Environment> Replicas<E> {
                 }
             }
         }
+        if self.claims.is_empty() {
+            self.send_unclaimed(now);
+        }
     }
 
     fn own(&mut self, now: Instant, topic: &Arc<str>) {
@@ -220,7 +242,7 @@ impl<E: Environment> Replicas<E> {
             let image = entry.log.as_ref().expect("it has a log").image(now, None);
             let packet = Packet::Log { topic: (**topic).into(), is_owner: true, image };
             self.outputs.push_back(Output::Publish { topic: topic.clone(), packet });
-            self.outputs.push_back(Output::Ready);
+            self.is_ready = true;
         }
         self.topics.get_mut(topic).expect("it was found").deputy = None;
         self.appoint_deputy(topic);
@@ -228,10 +250,12 @@ impl<E: Environment> Replicas<E> {
         self.release_topic(now, topic);
     }
 
+    /// Asks another process to keep a copy of a log, once it has a first message.
     pub(super) fn appoint_deputy(&mut self, topic: &Arc<str>) {
         let (_, deputy) = self.ranked(topic);
         let entry = self.topics.get_mut(topic).expect("it is owned");
-        if entry.deputy != deputy {
+        let is_blank = entry.log.as_ref().is_none_or(Log::is_blank);
+        if entry.deputy != deputy && !is_blank {
             entry.deputy = deputy;
             if let Some(deputy) = deputy {
                 self.send(deputy, Packet::Keep { topic: (**topic).into() });

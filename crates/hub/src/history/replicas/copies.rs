@@ -42,13 +42,13 @@ impl<E: Environment> Replicas<E> {
             self.tell_origin(&topic, origin);
             return None;
         }
-        let after = log.position();
+        let (after, was_blank) = (log.position(), log.is_blank());
         log.note_origin(origin);
         let position = log.push(now, &bounds, epoch, message.clone());
         let was_idle = now.since(entry.used_at) > IDLE_PERIOD / 2;
         entry.used_at = now;
-        if was_idle {
-            // The deputy may have dropped its copy.
+        if was_idle || was_blank {
+            // There is no deputy yet, or it may have dropped its copy.
             entry.deputy = None;
             self.appoint_deputy(&topic);
         }
@@ -202,7 +202,7 @@ impl<E: Environment> Replicas<E> {
     /// Takes a log that continues this process's one, and delivers what is new.
     fn extend(&mut self, topic: &str, newer: Log) {
         let entry = self.topics.get_mut(topic).expect("the caller has found it");
-        self.outputs.push_back(Output::Ready);
+        self.is_ready = true;
         let Some(log) = entry.log.as_mut() else {
             entry.log = Some(newer);
             return;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use watchfire_types::{Instant, NodeId, Rng};
 
-use self::claims::{CLAIM_TOPICS_MAX, Claim};
+use self::claims::Claim;
 use self::unconfirmed::RESEND_PERIOD;
 use crate::history::log::{Bounds, Log, Message, Origin};
 use crate::history::packet::Packet;
@@ -50,7 +50,7 @@ pub enum Output {
     },
     /// The subscribers of this process have missed messages: end their channels.
     Reset { topic: Arc<str> },
-    /// The log of a topic exists now. Joins may wait for it.
+    /// Logs of topics exist now. Joins may wait for them.
     Ready,
     /// Send to one process. A full queue must end the link, unless it is a [`Packet::Publish`].
     Send { to: NodeId, packet: Packet },
@@ -124,6 +124,8 @@ pub struct Replicas<E> {
     topics: BTreeMap<Arc<str>, Box<Topic>>,
     claims: BTreeMap<u64, Claim>,
     last_claim: u64,
+    /// The topics of the next claim.
+    unclaimed: Vec<Arc<str>>,
     /// Random: another process in this place has another one.
     incarnation: u64,
     /// The number of the last message that this process published.
@@ -138,6 +140,8 @@ pub struct Replicas<E> {
     swept: Option<Arc<str>>,
     totals: Totals,
     outputs: VecDeque<Output>,
+    /// Whether to say [`Output::Ready`] after them: once, also for many topics.
+    is_ready: bool,
 }
 
 impl<E: Environment> Replicas<E> {
@@ -163,6 +167,7 @@ impl<E: Environment> Replicas<E> {
             topics: BTreeMap::new(),
             claims: BTreeMap::new(),
             last_claim: 0,
+            unclaimed: Vec::new(),
             holding: BTreeSet::new(),
             held_bytes: 0,
             sending: BTreeSet::new(),
@@ -170,12 +175,14 @@ impl<E: Environment> Replicas<E> {
             swept: None,
             totals: Totals::default(),
             outputs: VecDeque::new(),
+            is_ready: false,
         }
     }
 
     /// The next output. The driver takes all of them after each call.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        output.or_else(|| std::mem::take(&mut self.is_ready).then_some(Output::Ready))
     }
 
     pub fn totals(&self) -> Totals {
@@ -242,6 +249,7 @@ impl<E: Environment> Replicas<E> {
     /// A shard has its first subscriber of a topic.
     pub fn add_shard(&mut self, now: Instant, topic: &str) {
         self.entry(now, topic).shards += 1;
+        self.count(topic);
     }
 
     /// The last subscriber of a shard has left a topic.
@@ -249,6 +257,7 @@ impl<E: Environment> Replicas<E> {
         if let Some(entry) = self.topics.get_mut(topic) {
             entry.shards = entry.shards.saturating_sub(1);
             entry.used_at = now;
+            self.count(topic);
         }
     }
 
@@ -288,9 +297,7 @@ impl<E: Environment> Replicas<E> {
         for topic in self.owned_by(self.me) {
             self.appoint_deputy(&topic);
         }
-        for topics in claimed.chunks(CLAIM_TOPICS_MAX) {
-            self.claim(now, topics.to_vec());
-        }
+        self.claim(now, claimed);
         self.finish_claims(now);
         self.release(now);
     }
@@ -343,6 +350,7 @@ impl<E: Environment> Replicas<E> {
     /// Does what is due. The driver calls it ten times a second.
     pub fn handle_tick(&mut self, now: Instant) {
         self.give_up_late_claims(now);
+        self.send_unclaimed(now);
         self.send_again(now, RESEND_PERIOD);
         self.release(now);
         self.sweep(now);
@@ -378,7 +386,11 @@ impl<E: Environment> Replicas<E> {
         let Some(entry) = self.topics.get_mut(topic) else { return };
         let messages = entry.log.as_ref().map_or(0, Log::len);
         let log_bytes = entry.log.as_ref().map_or(0, Log::memory_bytes);
-        let bytes = TOPIC_OVERHEAD_BYTES + topic.len() + log_bytes;
+        // A topic that clients have joined and that has no message is theirs, like their channels: their
+        // number bounds it, and it must not cost another topic its messages.
+        let is_theirs = entry.shards > 0 && messages == 0;
+        let own_bytes = if is_theirs { 0 } else { TOPIC_OVERHEAD_BYTES + topic.len() };
+        let bytes = own_bytes + log_bytes;
         let (old_messages, old_bytes) = std::mem::replace(&mut entry.counted, (messages, bytes));
         let totals = &mut self.totals;
         totals.messages = totals.messages - old_messages + messages;

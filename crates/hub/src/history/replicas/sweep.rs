@@ -15,7 +15,8 @@
 //! - *Unused topics.* A topic without subscribers goes [`IDLE_PERIOD`] after its messages have expired.
 //!   Its position goes with it: a client that comes back later is told that messages may be missing.
 //! - *The least recently used*, when all logs together exceed `memory_bytes_max`, which is checked at
-//!   each tick. First their messages go, then the topics. A topic with subscribers stays, without
+//!   each tick. First the unused topics without messages go: anyone can make many of them by joining.
+//!   Then the messages of the others go, and then their topics. A topic with subscribers stays, without
 //!   messages, so that they still get the next ones with the right position.
 //!
 //! Sorting all topics by use is the expensive step. If it freed only what is over the bound, a busy
@@ -31,7 +32,7 @@ use std::time::Duration;
 use watchfire_types::Instant;
 
 use super::{Environment, Replicas};
-use crate::history::log::Bounds;
+use crate::history::log::{Bounds, Log};
 
 /// How long a log stays after its last message has expired, if no client is subscribed.
 pub(super) const IDLE_PERIOD: Duration = Duration::from_secs(600);
@@ -63,30 +64,37 @@ impl<E: Environment> Replicas<E> {
         }
     }
 
-    /// Drops the messages of the logs that were not used for the longest time, and then their topics.
+    /// Drops what was not used for the longest time: topics without messages, then messages, then topics.
     pub(super) fn shrink(&mut self) {
         let mut by_use: Vec<(Instant, Arc<str>)> =
             self.topics.iter().map(|(topic, entry)| (entry.used_at, topic.clone())).collect();
         by_use.sort();
         // Some more than needed, so that not every message leads to this.
         let enough = self.memory_bytes_max / 8 * 7;
+        self.remove_empty(&by_use, enough);
         for (_, topic) in &by_use {
             if self.totals.memory_bytes <= enough {
                 return;
             }
-            let entry = self.topics.get_mut(topic).expect("it was found");
+            let Some(entry) = self.topics.get_mut(topic) else { continue };
             if let Some(log) = entry.log.as_mut().filter(|log| !log.is_empty()) {
                 log.clear();
                 self.totals.dropped_logs += 1;
                 self.count(topic);
             }
         }
-        for (_, topic) in &by_use {
+        self.remove_empty(&by_use, enough);
+    }
+
+    /// Removes unused topics without messages until no more than `enough` bytes are left.
+    fn remove_empty(&mut self, by_use: &[(Instant, Arc<str>)], enough: usize) {
+        for (_, topic) in by_use {
             if self.totals.memory_bytes <= enough {
                 return;
             }
-            let entry = &self.topics[topic];
-            if entry.shards == 0 && !entry.has_messages() && entry.claim.is_none() {
+            let Some(entry) = self.topics.get(topic) else { continue };
+            let is_empty = entry.log.as_ref().is_none_or(Log::is_empty);
+            if is_empty && entry.shards == 0 && !entry.has_messages() && entry.claim.is_none() {
                 self.remove(topic);
             }
         }

@@ -1,6 +1,7 @@
 //! Histories: the log of one topic, compared with a list of every message, and the replication between
 //! processes.
 
+mod many_topics;
 mod replication;
 
 use std::time::Duration;
