@@ -20,6 +20,8 @@ pub struct LinkTotals {
     pub is_settled: bool,
     pub links: u64,
     pub ended: u64,
+    /// Messages and subscriptions that NATS did not accept.
+    pub refused: u64,
     /// Packets with data that were sent, and sent again.
     pub sent: u64,
     pub sent_again: u64,

@@ -234,6 +234,16 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        kind: "nats_refuses",
+        begins_after: 1,
+        ends_after: 30,
+        fix: "Check the permissions of the NATS user, and the limits of the NATS server such as max_payload; the log has the server's answer.",
+        see: |look, _| {
+            let rate = look.above(Column::NatsRefusals, 0.0)?;
+            Some(format!("NATS does not accept {rate:.1} messages a second of this server"))
+        },
+    },
+    Check {
         kind: "backend_away",
         begins_after: 1,
         ends_after: 3,

@@ -33,6 +33,10 @@ export class Program {
     })
   }
 
+  get pid() {
+    return this.#child.pid
+  }
+
   get name() {
     return path.basename(this.#child.spawnfile)
   }

@@ -196,6 +196,27 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
     }).finally(() => Promise.all([way.close(), nats.kill()]))
   })
 
+  it('NATS that refuses messages', { skip: whyNoNats }, async () => {
+    await buildNats()
+    const file = path.join(folder, 'nats.conf')
+    const configure = (permissions) =>
+      writeFileSync(file, `authorization { users: [{ user: watchfire, password: x, permissions: { publish: ${permissions} } }] }`)
+    configure('{ allow: ">" }')
+    const [nats] = await startNats(1, ['-c', file])
+    const reload = (permissions) => {
+      configure(permissions)
+      process.kill(nats.pid, 'SIGHUP')
+    }
+    await isNamed('nats_refuses', {
+      fault: 'The NATS user loses the right to publish',
+      settings: { 'cluster.nats': nats.url.replace('//', '//watchfire:x@') },
+      inject: async (_, undo) => {
+        reload('{ deny: "watchfire.>" }')
+        undo(() => reload('{ allow: ">" }'))
+      },
+    }).finally(() => nats.kill())
+  })
+
   it('a backend that does not answer', () =>
     isNamed('backend_away', {
       fault: 'The backend of hooks is not there',

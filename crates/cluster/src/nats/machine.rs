@@ -1,5 +1,6 @@
 //! This machine among the others: its numbers and the secret of the cluster.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -7,6 +8,7 @@ use tokio::time::{Instant as Clock, MissedTickBehavior, interval};
 use watchfire_types::{Instant, NodeId};
 
 use crate::nats::claim::{Action, Claim, ClaimError, MachineMessage, Welcome, announced_format};
+use crate::nats::refusals::Refusals;
 use crate::nats::settings::{NatsError, NatsSettings};
 
 /// How often a claim does what is due.
@@ -44,7 +46,8 @@ impl Machine {
         processes: u16,
         format: u64,
     ) -> Result<Machine, JoinError> {
-        let client = settings.connect("watchfire machine").await?;
+        let refusals = Arc::<Refusals>::default();
+        let client = settings.connect("watchfire machine", &refusals).await?;
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(NatsError::from)?;
         let incarnation = crate::nats::new_incarnation().map_err(NatsError::from)?;
@@ -87,6 +90,10 @@ impl Machine {
                     false
                 }
             };
+            // Without permissions it would hear of no other machine, and be a cluster of its own.
+            if let Some(answer) = refusals.reason() {
+                return Err(NatsError::Refused { answer, prefix: prefix.clone() }.into());
+            }
             if is_settled {
                 break;
             }

@@ -27,6 +27,7 @@ mod link;
 mod links;
 mod machine;
 mod packet;
+mod refusals;
 mod settings;
 
 pub use claim::ClaimError;

@@ -3,6 +3,9 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// The most bytes of a packet besides its data.
+pub(crate) const OVERHEAD_BYTES: usize = 64;
+
 /// A message from one process to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Packet<'a> {
@@ -85,5 +88,13 @@ mod tests {
         for end in 0..encoded.len() {
             assert_eq!(Packet::decode(&encoded[..end]), None);
         }
+    }
+
+    #[test]
+    fn the_largest_numbers_of_a_packet_fit_into_its_overhead() {
+        let bytes = [7; 64 * 1024];
+        let body = Body::Data { number: u64::MAX, bytes: &bytes };
+        let packet = Packet { from: u16::MAX, incarnation: u64::MAX, link: u64::MAX, body };
+        assert!(packet.encode().len() <= bytes.len() + OVERHEAD_BYTES);
     }
 }

@@ -1,10 +1,13 @@
 //! Where the NATS servers are, and how to sign in.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, Event, ServerAddr};
 use percent_encoding::percent_decode_str;
+
+use crate::nats::refusals::Refusals;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatsSettings {
@@ -24,10 +27,15 @@ pub struct NatsSettings {
     pub key: Option<String>,
 }
 
-/// How long a new connection may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a new connection may take. A server that hangs keeps the client this long from the next one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the connection is tested. A server that does not answer two times is left.
-const PING_INTERVAL: Duration = Duration::from_secs(2);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest pause between two attempts to connect again. It is much shorter than the silence after which the
+/// other machines count this one as gone.
+const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(250);
+/// The smallest `max_payload` of a NATS server with which machines are linked.
+const PAYLOAD_BYTES_MIN: usize = 1_024;
 /// Messages that a subscription may have unread.
 const SUBSCRIPTION_CAPACITY: usize = 8_192;
 
@@ -56,6 +64,19 @@ pub enum NatsError {
         urls: String,
         cause: async_nats::ConnectError,
     },
+    #[error(
+        "cannot use NATS at {urls}: its messages have at most {bytes} bytes; set max_payload of the NATS server to \
+         {PAYLOAD_BYTES_MIN} or more"
+    )]
+    SmallPayload {
+        /// The URLs, without passwords.
+        urls: String,
+        bytes: usize,
+    },
+    #[error(
+        "cannot join the cluster: NATS answers {answer:?}; let the user publish and subscribe to {prefix}.>"
+    )]
+    Refused { answer: String, prefix: String },
     /// The connection ended while it was set up.
     #[error("cannot subscribe at NATS: {0}")]
     Subscribe(async_nats::SubscribeError),
@@ -119,8 +140,12 @@ impl NatsSettings {
         }))
     }
 
-    /// Opens a connection, which reconnects by itself for ever.
-    pub(crate) async fn connect(&self, name: &str) -> Result<async_nats::Client, NatsError> {
+    /// Opens a connection, which reconnects by itself for ever, and counts what the server refuses.
+    pub(crate) async fn connect(
+        &self,
+        name: &str,
+        refusals: &Arc<Refusals>,
+    ) -> Result<async_nats::Client, NatsError> {
         self.check()?;
         // The client uses the provider of the process. It is set already if another connection was first.
         rustls::crypto::ring::default_provider().install_default().ok();
@@ -131,6 +156,7 @@ impl NatsSettings {
             Some(User::Token(token)) => ConnectOptions::with_token(token),
             None => ConnectOptions::new(),
         };
+        let refusals = refusals.clone();
         let mut options = options
             .name(name)
             .connection_timeout(CONNECT_TIMEOUT)
@@ -138,7 +164,11 @@ impl NatsSettings {
             .subscription_capacity(SUBSCRIPTION_CAPACITY)
             .no_echo()
             .max_reconnects(None)
-            .event_callback(log);
+            .reconnect_delay_callback(reconnect_pause)
+            .event_callback(move |event| {
+                note(&refusals, &event);
+                std::future::ready(())
+            });
         if let Some(path) = &self.credentials_file {
             let read = options.credentials_file(path).await;
             options = read.map_err(|cause| NatsError::Credentials { path: path.clone(), cause })?;
@@ -151,7 +181,14 @@ impl NatsSettings {
         }
         let urls = self.public_urls();
         let connected = options.connect(urls.clone()).await;
-        connected.map_err(|cause| NatsError::Connect { urls: urls.join(", "), cause })
+        let client =
+            connected.map_err(|cause| NatsError::Connect { urls: urls.join(", "), cause })?;
+        match client.max_payload() {
+            bytes if bytes < PAYLOAD_BYTES_MIN => {
+                Err(NatsError::SmallPayload { urls: urls.join(", "), bytes })
+            }
+            _ => Ok(client),
+        }
     }
 
     /// The URLs without users and passwords.
@@ -186,7 +223,15 @@ fn split_url(url: &str) -> (String, Option<&str>) {
     }
 }
 
-async fn log(event: Event) {
+/// The pause before an attempt to connect again.
+fn reconnect_pause(attempt: usize) -> Duration {
+    let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(u32::MAX).min(8);
+    let pause = Duration::from_millis((1 << doublings) - 1);
+    pause.min(RECONNECT_PAUSE_MAX)
+}
+
+/// Logs an event, and counts a message or a subscription that the server does not accept.
+fn note(refusals: &Refusals, event: &Event) {
     match event {
         Event::Connected => tracing::info!("connected to NATS"),
         Event::Disconnected => tracing::warn!("the connection to NATS is lost; connecting again"),
@@ -196,7 +241,11 @@ async fn log(event: Event) {
                 "messages from NATS are dropped: this process is too slow"
             );
         }
-        Event::ServerError(error) => tracing::error!(%error, "NATS refused a request"),
+        // Permissions or a limit of the server. Of other errors, the loss of the connection tells.
+        Event::ServerError(error) if error.to_string().to_lowercase().contains("violation") => {
+            refusals.note(error);
+        }
+        Event::ServerError(error) => tracing::error!(%error, "NATS reports an error"),
         event => tracing::debug!(%event, "NATS"),
     }
 }

@@ -29,6 +29,11 @@ impl MetricSource for Cluster {
                     "Links to processes of other machines that ended",
                     totals.ended,
                 ),
+                (
+                    "nats_refusals",
+                    "Messages and subscriptions that NATS did not accept",
+                    totals.refused,
+                ),
                 ("cluster_packets", "Messages with data that were sent over NATS", totals.sent),
                 ("cluster_bytes_sent", "Bytes of data that were sent over NATS", totals.bytes_out),
                 (

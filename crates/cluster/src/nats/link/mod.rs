@@ -49,5 +49,6 @@ pub(crate) use outgoing::Outgoing;
 
 /// Bytes that the other side may not have consumed yet.
 pub(crate) const WINDOW_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes of data in one packet. NATS servers accept messages of 1 MiB by default.
+/// The most bytes of data in one packet. NATS servers accept messages of 1 MiB by default; with a smaller
+/// `max_payload`, packets have less.
 pub(crate) const PACKET_BYTES_MAX: usize = 64 * 1024;

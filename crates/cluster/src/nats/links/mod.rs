@@ -21,7 +21,9 @@ use watchfire_types::{NodeId, VitalThread};
 
 use self::peers::Peers;
 use crate::nats::claim::announced_format;
-use crate::nats::packet::Packet;
+use crate::nats::link::PACKET_BYTES_MAX;
+use crate::nats::packet::{OVERHEAD_BYTES, Packet};
+use crate::nats::refusals::Refusals;
 use crate::nats::settings::{NatsError, NatsSettings};
 
 /// How often links are opened and probed.
@@ -30,8 +32,9 @@ const TICK: Duration = Duration::from_millis(250);
 const TICKS_PER_HEARTBEAT: u32 = 4;
 /// Within these ticks after its start, a process has heard a heartbeat of every other one.
 const TICKS_TO_HEAR_ALL: u32 = TICKS_PER_HEARTBEAT + 2;
-/// After these ticks, a process no longer waits for links that do not open.
-const TICKS_TO_LINK: u32 = 3 * TICKS_PER_HEARTBEAT;
+/// After these ticks, a process no longer waits for links that do not open: six seconds, after which a silent
+/// process counts as gone.
+const TICKS_TO_LINK: u32 = 6 * TICKS_PER_HEARTBEAT;
 /// Packets without data that wait for the connection. A further one is dropped: all are repeated.
 const CONTROL_QUEUE: usize = 4_096;
 /// How long a process that stops waits until the others know it.
@@ -68,6 +71,7 @@ struct Counters {
     sent_again: AtomicU64,
     bytes_out: AtomicU64,
     bytes_in: AtomicU64,
+    refusals: Arc<Refusals>,
 }
 
 /// Links of one process to the processes of other machines. They end when this is dropped.
@@ -94,7 +98,7 @@ impl Links {
         let run = move || -> io::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                match Connection::open(&settings, process).await {
+                match Connection::open(&settings, process, &counted.refusals).await {
                     Ok(connection) => {
                         started.send(Ok(())).ok();
                         connection.run(bus, counted, settling, stopped).await;
@@ -121,16 +125,16 @@ impl Links {
     }
 
     /// Returns when the links to all processes that were there at the start are up: after a second
-    /// and a half, and after three at the latest. Before that, messages of this process do not
-    /// reach the others.
+    /// and a half, and after six at the latest, with a warning. Before that, messages of this process do
+    /// not reach the others.
     pub async fn settled(&self) {
         // An error means that the thread has ended, so no more links come up.
         self.settled.clone().wait_for(|is_settled| *is_settled).await.ok();
     }
 
     pub fn totals(&self) -> LinkTotals {
-        let Counters { is_connected, links, ended, sent, sent_again, bytes_out, bytes_in } =
-            &*self.counters;
+        let Counters { is_connected, links, ended, sent, sent_again, .. } = &*self.counters;
+        let Counters { bytes_out, bytes_in, refusals, .. } = &*self.counters;
         LinkTotals {
             is_connected: is_connected.load(Ordering::Relaxed),
             is_settled: *self.settled.borrow(),
@@ -140,6 +144,7 @@ impl Links {
             sent_again: sent_again.load(Ordering::Relaxed),
             bytes_out: bytes_out.load(Ordering::Relaxed),
             bytes_in: bytes_in.load(Ordering::Relaxed),
+            refused: refusals.count(),
         }
     }
 }
@@ -163,9 +168,13 @@ struct Connection {
 }
 
 impl Connection {
-    async fn open(settings: &NatsSettings, process: Process) -> Result<Self, NatsError> {
+    async fn open(
+        settings: &NatsSettings,
+        process: Process,
+        refusals: &Arc<Refusals>,
+    ) -> Result<Self, NatsError> {
         let name = format!("watchfire {}", process.me);
-        let client = settings.connect(&name).await?;
+        let client = settings.connect(&name, refusals).await?;
         let prefix = settings.prefix.clone();
         let heartbeats = client.subscribe(format!("{prefix}.nodes")).await?;
         let packets = client.subscribe(subject(&prefix, process.me)).await?;
@@ -181,7 +190,8 @@ impl Connection {
         mut stopped: oneshot::Receiver<()>,
     ) {
         let (control, queued) = mpsc::channel(CONTROL_QUEUE);
-        let sending = tokio::spawn(send_control(self.client.clone(), queued));
+        let refusals = counters.refusals.clone();
+        let sending = tokio::spawn(send_control(self.client.clone(), queued, refusals));
         let (ended, mut ends) = mpsc::unbounded_channel();
         let publisher = Publisher {
             client: self.client.clone(),
@@ -199,18 +209,10 @@ impl Connection {
             tokio::select! {
                 _ = &mut stopped => break,
                 _ = ticks.tick() => {
-                    let state = self.client.connection_state();
-                    let is_connected = state == async_nats::connection::State::Connected;
-                    counters.is_connected.store(is_connected, Ordering::Relaxed);
-                    if tick.is_multiple_of(TICKS_PER_HEARTBEAT) {
-                        peers.probe();
-                        peers.publisher.heartbeat(&self.heartbeat(false));
-                    }
+                    self.tick(tick, &mut peers);
                     tick += 1;
-                    peers.open_links();
-                    peers.drop_silent();
-                    if tick >= TICKS_TO_LINK || tick >= TICKS_TO_HEAR_ALL && peers.are_linked() {
-                        settling.send_if_modified(|is_settled| !std::mem::replace(is_settled, true));
+                    if !*settling.borrow() && is_settled(tick, &peers) {
+                        settling.send_replace(true);
                     }
                 }
                 Some((node, link)) = ends.recv() => peers.end(node, link),
@@ -232,6 +234,26 @@ impl Connection {
             self.client.flush().await.ok();
         };
         timeout(LEAVE_TIMEOUT, leave).await.ok();
+    }
+
+    /// Does what is due a few times a second.
+    fn tick(&self, tick: u32, peers: &mut Peers) {
+        let state = self.client.connection_state();
+        let is_connected = state == async_nats::connection::State::Connected;
+        let counter = &peers.publisher.counters.is_connected;
+        let has_changed = counter.swap(is_connected, Ordering::Relaxed) != is_connected;
+        if has_changed {
+            peers.note_connection(is_connected);
+        }
+        let is_new_here = has_changed && is_connected;
+        // A process that has just appeared hears of this one immediately, too.
+        let has_newcomers = std::mem::take(&mut peers.has_newcomers);
+        if tick.is_multiple_of(TICKS_PER_HEARTBEAT) || is_new_here || has_newcomers {
+            peers.probe();
+            peers.publisher.heartbeat(&self.heartbeat(false));
+        }
+        peers.open_links();
+        peers.drop_silent();
     }
 
     fn heartbeat(&self, is_leaving: bool) -> Heartbeat {
@@ -259,6 +281,21 @@ impl Connection {
     }
 }
 
+/// Whether a process need not wait longer for its first links.
+fn is_settled(tick: u32, peers: &Peers) -> bool {
+    if tick < TICKS_TO_HEAR_ALL {
+        return false;
+    }
+    let unlinked: Vec<NodeId> = peers.unlinked().collect();
+    if tick >= TICKS_TO_LINK && !unlinked.is_empty() {
+        tracing::warn!(
+            ?unlinked,
+            "starting without links to processes of other machines; their clients do not hear those of this one"
+        );
+    }
+    unlinked.is_empty() || tick >= TICKS_TO_LINK
+}
+
 /// Sends the messages of a process.
 #[derive(Clone)]
 struct Publisher {
@@ -277,13 +314,20 @@ impl Publisher {
         self.control.try_send((subject(&self.prefix, to), self.encode(link, body))).ok();
     }
 
-    /// Sends a packet with data, and waits until the connection takes it.
-    async fn data(&self, to: NodeId, link: u64, number: u64, bytes: &[u8]) {
+    /// The most bytes of data in a packet that the NATS server accepts.
+    fn data_bytes_max(&self) -> usize {
+        // Not zero, which would be the end of the stream, whatever the server claims.
+        self.client.max_payload().saturating_sub(OVERHEAD_BYTES).clamp(1, PACKET_BYTES_MAX)
+    }
+
+    /// Sends a packet with data, and waits until the connection takes it. Returns whether it does: another NATS
+    /// server may have a smaller `max_payload` than the one for which the packet was made.
+    async fn data(&self, to: NodeId, link: u64, number: u64, bytes: &[u8]) -> bool {
         let body = crate::nats::packet::Body::Data { number, bytes };
         self.counters.sent.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        // Fails only when the client is closed, as it is at the end of the process.
-        self.client.publish(subject(&self.prefix, to), self.encode(link, body)).await.ok();
+        let sent = self.client.publish(subject(&self.prefix, to), self.encode(link, body)).await;
+        sent.inspect_err(|error| self.counters.refusals.note(error)).is_ok()
     }
 
     fn heartbeat(&self, heartbeat: &Heartbeat) {
@@ -295,9 +339,13 @@ impl Publisher {
     }
 }
 
-async fn send_control(client: async_nats::Client, mut queued: mpsc::Receiver<(String, Bytes)>) {
+async fn send_control(
+    client: async_nats::Client,
+    mut queued: mpsc::Receiver<(String, Bytes)>,
+    refusals: Arc<Refusals>,
+) {
     while let Some((subject, bytes)) = queued.recv().await {
-        client.publish(subject, bytes).await.ok();
+        client.publish(subject, bytes).await.unwrap_or_else(|error| refusals.note(error));
     }
 }
 

@@ -16,6 +16,8 @@ use crate::nats::packet::{Body, Packet};
 
 /// A process that was silent for this time is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
+/// After this process has connected again, the others have at least this time to do so, too.
+const RETURN_TIME: Duration = Duration::from_secs(3);
 
 /// The processes of other machines that are known.
 pub(super) struct Peers {
@@ -23,6 +25,8 @@ pub(super) struct Peers {
     bus: Arc<LocalBus>,
     /// Told of links that ended here.
     ended: mpsc::UnboundedSender<(NodeId, u64)>,
+    /// Whether a process was heard for the first time since the last heartbeat.
+    pub has_newcomers: bool,
     peers: HashMap<NodeId, Peer>,
 }
 
@@ -40,16 +44,27 @@ impl Peers {
         bus: Arc<LocalBus>,
         ended: mpsc::UnboundedSender<(NodeId, u64)>,
     ) -> Self {
-        Peers { publisher, bus, ended, peers: HashMap::new() }
+        Peers { publisher, bus, ended, has_newcomers: false, peers: HashMap::new() }
     }
 
     pub fn links(&self) -> u64 {
         self.peers.values().filter(|peer| peer.tunnel.is_some()).count() as u64
     }
 
-    /// Whether each process that was heard has a link.
-    pub fn are_linked(&self) -> bool {
-        self.peers.values().all(|peer| peer.tunnel.is_some())
+    /// The processes that were heard and have no link.
+    pub fn unlinked(&self) -> impl Iterator<Item = NodeId> {
+        let without = self.peers.iter().filter(|(_, peer)| peer.tunnel.is_none());
+        without.map(|(node, _)| *node)
+    }
+
+    /// Notes that the connection to NATS is lost, or back. Without it, nobody can be heard. So silence counts
+    /// from its loss, and afterwards each process has [`RETURN_TIME`] to be heard again.
+    pub fn note_connection(&mut self, is_connected: bool) {
+        let left = if is_connected { RETURN_TIME } else { SILENCE_MAX };
+        let Some(heard_at) = Instant::now().checked_sub(SILENCE_MAX - left) else { return };
+        for peer in self.peers.values_mut() {
+            peer.heard_at = peer.heard_at.max(heard_at);
+        }
     }
 
     pub fn heard(&mut self, node: NodeId, incarnation: u64) {
@@ -63,6 +78,7 @@ impl Peers {
                 let opening = incarnation ^ self.publisher.incarnation;
                 let peer = Peer { incarnation, heard_at: now, opening, tunnel: None };
                 self.peers.insert(node, peer);
+                self.has_newcomers = true;
                 self.open(node);
             }
         }
@@ -87,8 +103,7 @@ impl Peers {
 
     /// Asks for the links that this process opens: those to processes with larger numbers.
     pub fn open_links(&mut self) {
-        let without = self.peers.iter().filter(|(_, peer)| peer.tunnel.is_none());
-        for node in without.map(|(node, _)| *node).collect::<Vec<_>>() {
+        for node in self.unlinked().collect::<Vec<_>>() {
             self.open(node);
         }
     }

@@ -124,26 +124,32 @@ struct Carrier {
 }
 
 impl Carrier {
-    /// Sends what the bus writes, until the bus ends the link.
+    /// Sends what the bus writes, until the bus ends the link or NATS does not accept a packet. The next link
+    /// then has packets of another size.
     async fn send_from(self, mut bus: OwnedReadHalf) {
         let mut buffer = vec![0; PACKET_BYTES_MAX];
         loop {
             let next = self.shared.state.lock().again.pop_front();
             if let Some((number, bytes)) = next {
                 self.publisher.counters.sent_again.fetch_add(1, Ordering::Relaxed);
-                self.publisher.data(self.node, self.link, number, &bytes).await;
+                if !self.publisher.data(self.node, self.link, number, &bytes).await {
+                    return;
+                }
                 continue;
             }
             let has_room = self.shared.state.lock().outgoing.has_room();
+            let bytes_max = self.publisher.data_bytes_max();
             tokio::select! {
                 () = self.shared.changed.notified() => {}
-                read = bus.read(&mut buffer), if has_room => {
+                read = bus.read(&mut buffer[..bytes_max]), if has_room => {
                     let bytes = match read {
                         Ok(len) if len > 0 => &buffer[..len],
                         _ => return,
                     };
                     let number = self.shared.state.lock().outgoing.push(Bytes::copy_from_slice(bytes));
-                    self.publisher.data(self.node, self.link, number, bytes).await;
+                    if !self.publisher.data(self.node, self.link, number, bytes).await {
+                        return;
+                    }
                 }
             }
         }
