@@ -98,7 +98,8 @@ impl Server {
                 (role, Some(bus))
             }
         };
-        let role = ProcessRole { inherited: Some(listeners), is_successor, ..role };
+        let is_paused = machine.is_some();
+        let role = ProcessRole { inherited: Some(listeners), is_successor, is_paused, ..role };
         let cluster_settings = self.settings().cluster.clone();
         let _outlived = outlived_signals()?;
         let server = self.start_as(role)?;
@@ -112,6 +113,7 @@ impl Server {
             _ => None,
         };
         machines::settle(server.cluster(), links.as_ref()).await;
+        server.accept_clients();
         let addresses = server.addresses().to_vec();
         let feature_addresses = server.feature_addresses.clone();
         let address = addresses[0];

@@ -111,7 +111,10 @@ pub fn start<T: SocketHandler>(
         .unzip();
     let (movers, moves): (Vec<_>, Vec<_>) =
         ids.clone().map(|_| mpsc::channel(MOVES_LEN_MAX)).unzip();
-    let (lifecycle, stages) = watch::channel(Lifecycle::Running);
+    let (lifecycle, stages) = watch::channel(match settings.is_paused {
+        true => Lifecycle::Paused,
+        false => Lifecycle::Running,
+    });
     let (ended_sender, ended) = watch::channel(());
     let (panic_sender, panics) = watch::channel(None);
     let clock = Clock::start();
@@ -233,6 +236,17 @@ impl<M> SocketServer<M> {
     /// The limits in force; `sockets_max` is never 0 here.
     pub fn limits(&self) -> &SocketLimits {
         &self.limits
+    }
+
+    /// Begin to accept connections, if the settings said to wait for this.
+    pub fn accept_clients(&self) {
+        self.lifecycle.send_if_modified(|stage| {
+            let is_paused = *stage == Lifecycle::Paused;
+            if is_paused {
+                *stage = Lifecycle::Running;
+            }
+            is_paused
+        });
     }
 
     /// Stop listening, let requests finish, and close the WebSockets with 1012, spread evenly over

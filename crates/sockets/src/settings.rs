@@ -23,6 +23,9 @@ pub struct SocketServerSettings {
     pub proxy_protocol: ProxyProtocol,
     /// Listeners that another process opened for this one. Then `listen` and `shards` are ignored.
     pub inherited: Option<Listeners>,
+    /// Whether connections wait in the listeners until
+    /// [`SocketServer::accept_clients`](crate::SocketServer::accept_clients).
+    pub is_paused: bool,
 }
 
 impl Default for SocketServerSettings {
@@ -34,6 +37,7 @@ impl Default for SocketServerSettings {
             tls: None,
             proxy_protocol: ProxyProtocol::default(),
             inherited: None,
+            is_paused: false,
         }
     }
 }

@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { setInterval, clearInterval } from 'node:timers'
 
 import { connect, freshTopic, reply, variants, newestWay } from '../lib/test-client.mjs'
+import { faults, follow } from '../lib/followers.mjs'
 import { API_KEY, callApi } from '../lib/http-api.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { processesOfAll, startWatchfire } from '../lib/server.mjs'
@@ -19,26 +20,6 @@ const SETTINGS = {
   'socket.check_origin': 'any',
   'channels.rules': `[${RULES.join(', ')}]`,
   'api.key': API_KEY,
-}
-
-/** Joins a topic as docs/how-to/recover-missed-messages.md shows it. */
-async function follow(client, topic) {
-  let position = null
-  const seen = { notes: [], positions: [], answers: [], errors: 0 }
-  const channel = client.socket.channel(topic, () => ({ history: { after: position } }))
-  const onJoined = (answer) => {
-    seen.answers.push(answer)
-    if (!answer.recovered) position = answer.position
-  }
-  channel.on('note', ({ n }, ref) => {
-    seen.notes.push(n)
-    seen.positions.push(ref)
-    position = ref
-  })
-  channel.onError(() => seen.errors++)
-  const { status, response } = await reply(channel.join().receive('ok', onJoined), `${topic} is joined`)
-  assert.equal(status, 'ok', JSON.stringify(response))
-  return seen
 }
 
 /** Publishes 1, 2, … over one connection until it is stopped; each after the answer to the one before. */
@@ -82,13 +63,6 @@ function cutOff({ socket: { conn }, variant }) {
   if (!variant.isPoll) return conn.terminate()
   conn.onmessage = () => {} // Older clients do not abort the poll that waits.
   conn.close()
-}
-
-/** The numbers from 1 on that a client lacks, and those that it has twice or in another order. */
-const faults = (notes, last) => {
-  const missing = Array.from({ length: last }, (_, index) => index + 1).filter((n) => !notes.includes(n))
-  const disorder = notes.filter((n, index) => index > 0 && n <= notes[index - 1])
-  return { missing, disorder }
 }
 
 describe('a topic with a history', () => {

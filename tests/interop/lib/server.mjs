@@ -94,6 +94,18 @@ export function isStopped(pid) {
   return states.every((state) => /\) T /.test(state))
 }
 
+/** The state letter of a process, such as R, T or Z; undefined if there is none. */
+function stateOf(pid) {
+  try {
+    return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether there is a process that has not ended. */
+export const isRunning = (pid) => ![undefined, 'Z', 'X'].includes(stateOf(pid))
+
 /** A running server. */
 export class Server {
   port = 0

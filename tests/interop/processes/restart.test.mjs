@@ -1,12 +1,11 @@
 // Stock Phoenix clients through a restart (SIGUSR2), and through a process that no longer responds.
 
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
 import { connect, freshTopic, variants, newestWay } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
-import { ROOMS, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, isRunning, startWatchfire } from '../lib/server.mjs'
 import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
 
 /** A client in a room, with the messages that it received. */
@@ -42,17 +41,6 @@ async function assertAllHear(members, from, first) {
     4 * SOON_MS,
   )
 }
-
-/** The state letter of a process, such as R, T or Z; undefined if there is none. */
-function stateOf(pid) {
-  try {
-    return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]
-  } catch {
-    return undefined
-  }
-}
-
-const isRunning = (pid) => ![undefined, 'Z', 'X'].includes(stateOf(pid))
 
 /**
  * All but one: phoenix 1.5.14 over long poll does not always come back. On a busy machine it was seen to give up after its fifth

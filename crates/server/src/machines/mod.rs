@@ -12,6 +12,8 @@ use watchfire_types::NodeId;
 use crate::cluster::{BoxFuture, Cluster, FarLinks};
 use crate::settings::ClusterSettings;
 
+/// A topic without messages, to which a process that starts subscribes for a moment.
+const SETTLE_TOPIC: &str = "watchfire:settled";
 /// A key that others could guess is no secret.
 const KEY_BYTES_MIN: usize = 16;
 
@@ -136,10 +138,13 @@ pub(crate) async fn link(
 }
 
 /// Waits until this process exchanges messages with the machines that were there before it. Until
-/// then it is not ready: its clients would miss the messages of the others.
+/// then it accepts no clients: they would miss the messages of the others.
 pub(crate) async fn settle(cluster: &Cluster, links: Option<&Arc<dyn FarLinks>>) {
-    if let Some(links) = links {
-        cluster.set_links(links);
-        links.settled().await;
-    }
+    let Some(links) = links else { return };
+    cluster.set_links(links);
+    links.settled().await;
+    // Each process has sent the topics of its clients, and its state, before it acknowledges this.
+    let acknowledged = cluster.subscribe(SETTLE_TOPIC);
+    cluster.ready(acknowledged).await;
+    cluster.unsubscribe(SETTLE_TOPIC);
 }

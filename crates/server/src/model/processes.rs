@@ -119,6 +119,7 @@ impl Processes {
             inherited: None,
             listeners: None,
             is_successor: false,
+            is_paused: false,
             on_parts: Box::new(move |cluster, parts| {
                 // Nobody replaces a lost link: the model starts the process again.
                 let (lost, _) = mpsc::unbounded_channel();

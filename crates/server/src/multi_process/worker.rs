@@ -104,6 +104,7 @@ pub(crate) async fn serve_as_worker(
     let links =
         machines::link(&cluster_settings, place.me, of_machine, cluster, &place.bus).await?;
     machines::settle(server.cluster(), links.as_ref()).await;
+    server.accept_clients();
     server.prepared().await;
     control.ready()?;
     let mut heartbeats = tokio::time::interval(heartbeat_period);
@@ -134,11 +135,13 @@ fn role(
         .map_err(|error| RunError::JoinSupervisor(io::Error::other(error)))?;
     let balancer = balancer(&settings, NodeId(place.first), &inherited, numbered);
     let connections_max = settings.limits.sockets_max.into();
+    let is_paused = !settings.cluster.nats.is_empty();
     server.set_settings(settings);
     let (bus, receiving_bus) = (place.bus.clone(), place.bus.clone());
     Ok(ProcessRole {
         cluster: Cluster::among(bus, place.of_machine.clone(), connections_max, balancer, starts),
         is_successor,
+        is_paused,
         secret,
         inherited: Some(inherited),
         listeners: Some(SharedListeners::from_descriptors(&feature_listeners, of_features)),

@@ -164,5 +164,6 @@ pub(super) fn socket_settings(
         tls: None,
         proxy_protocol,
         inherited: None,
+        is_paused: false,
     })
 }

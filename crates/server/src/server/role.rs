@@ -22,6 +22,8 @@ pub(crate) struct ProcessRole {
     pub listeners: Option<SharedListeners>,
     /// Whether another server runs until this one is ready. It may use the same ports.
     pub is_successor: bool,
+    /// Whether new connections wait for [`RunningServer::accept_clients`](super::RunningServer::accept_clients).
+    pub is_paused: bool,
     pub on_parts: OnParts,
 }
 
@@ -34,6 +36,7 @@ impl ProcessRole {
             inherited: None,
             listeners: None,
             is_successor: false,
+            is_paused: false,
             on_parts: Box::new(|_, _| {}),
         })
     }

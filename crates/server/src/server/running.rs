@@ -109,6 +109,11 @@ impl RunningServer {
         self.sockets.loop_watch()
     }
 
+    /// Begins to accept connections, if they wait for this.
+    pub(crate) fn accept_clients(&self) {
+        self.sockets.accept_clients();
+    }
+
     /// Returns when the server can take over from another one: it can verify tokens, or cannot
     /// fetch their keys at the moment.
     pub(crate) async fn prepared(&self) {

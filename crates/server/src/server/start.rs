@@ -26,6 +26,7 @@ pub(super) fn start(
     let Plan { auth, hooks, tls, mut sockets, random_seed, .. } = plan;
     let is_shared = role.inherited.is_some();
     sockets.inherited = role.inherited;
+    sockets.is_paused = role.is_paused;
     // Receives from the other processes before the first client connects.
     let parts = shared.parts.iter().flat_map(|part| part.clone().cluster_parts());
     (role.on_parts)(&shared.cluster, parts.collect());

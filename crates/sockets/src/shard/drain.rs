@@ -41,6 +41,7 @@ impl Drain {
 impl<T: SocketHandler> Shard<T> {
     pub(super) fn follow_lifecycle(&mut self) {
         let stage = *self.threads.lifecycle.borrow_and_update();
+        self.is_paused &= stage == Lifecycle::Paused;
         if let (Lifecycle::Draining { period }, None) = (stage, &self.drain) {
             self.begin_drain(period);
         }

@@ -55,8 +55,12 @@ const TICK: Duration = Duration::from_millis(100);
 /// The state of the socket server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lifecycle {
+    /// Connections from other processes are served; new ones wait in the listeners.
+    Paused,
     Running,
-    Draining { period: Duration },
+    Draining {
+        period: Duration,
+    },
 }
 
 /// The shard's connections to the other threads.
@@ -98,6 +102,8 @@ pub(crate) struct Shard<T: SocketHandler> {
     lender: Lender,
     sweep: Sweep,
     drain: Option<Drain>,
+    /// Whether new connections wait in the listeners.
+    is_paused: bool,
     next_tick: Instant,
     /// The number of moves of the connection that is being handled.
     hops: u8,
@@ -164,6 +170,7 @@ impl<M: Send + 'static> Prepared<M> {
             shard,
         };
         let registry = poll.registry().try_clone()?;
+        let is_paused = *threads.lifecycle.borrow() == Lifecycle::Paused;
         Ok(Shard {
             handler: make(shard),
             acceptors: Acceptors::open(listeners, &registry, tls, proxies.listeners())?,
@@ -179,6 +186,7 @@ impl<M: Send + 'static> Prepared<M> {
             lender,
             sweep: Sweep::new(&limits),
             drain: None,
+            is_paused,
             next_tick: threads.clock.now() + TICK,
             hops: 0,
             crowded_from: accept::crowded_from(limits.sockets_max, threads.movers.len()),
@@ -239,7 +247,7 @@ impl<T: SocketHandler> Shard<T> {
     fn turn(&mut self) -> bool {
         self.sockets.set_now(self.threads.clock.now());
         let more_events = self.handle_events();
-        let more_accepts = self.accept();
+        let more_accepts = !self.is_paused && self.accept();
         self.handle_read_queue();
         self.handle_returned();
         self.handle_messages();

@@ -144,3 +144,16 @@ fn clients_wait_for_the_successor_of_one_process_and_are_refused_after_the_last_
     let refused = TcpStream::connect(address).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 }
+
+#[test]
+fn a_paused_server_accepts_the_connections_that_waited_when_it_is_told_to() {
+    let settings = SocketServerSettings { is_paused: true, shards: 2, ..Default::default() };
+    let server = TestServer::try_start(settings).unwrap();
+    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send("GET /whoami HTTP/1.1\r\nhost: a\r\n\r\n"));
+    // Turns of both event loops, which would accept them.
+    [0, 1, 0, 1].map(|shard| server.on_shard(shard, |_, _| ()));
+    assert_eq!(server.totals().accepts, 0);
+    server.server.accept_clients();
+    clients.iter_mut().for_each(|client| assert_eq!(client.read_response().0, 200));
+}
