@@ -206,7 +206,7 @@ test-cluster: interop-build ## Several machines on real NATS servers, behind HAP
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-cluster --test nats -- --ignored --test-threads=1
 
-test-observe: interop-build ## The operator's page, `watchfire top` in tmux, twelve faults that the page must name, and a real Prometheus with rules, alerts and dashboards
+test-observe: interop-build ## The operator's page, `watchfire top` in tmux, thirteen faults that the page must name, and a real Prometheus with rules, alerts and dashboards
 	@tests/install.sh prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry
 	$(RUN_SUITES) observe
 

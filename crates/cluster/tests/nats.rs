@@ -345,16 +345,11 @@ async fn nobody_is_gone_while_the_only_server_is_away_for_a_few_seconds() {
     let hosts =
         [Host::start(&settings).await, Host::start(&settings).await, Host::start(&settings).await];
     wait_for_links(&hosts);
-    let mut sent = 0;
-    for away_ms in [2_200, 4_500] {
+    for (away_ms, sent) in [2_200, 4_500].into_iter().zip(1_u64..) {
         servers[0].kill();
         tokio::time::sleep(Duration::from_millis(away_ms)).await;
         servers[0].restart();
-        hosts[0]
-            .bus
-            .send(hosts[1].me(), u64::to_be_bytes(sent).to_vec().into(), Loss::Cut)
-            .unwrap();
-        sent += 1;
+        hosts[0].bus.send(hosts[1].me(), sent.to_be_bytes().to_vec().into(), Loss::Cut).unwrap();
         let from = hosts[0].me();
         wait_until("a message arrives", || hosts[1].numbers_from(from).len() as u64 == sent);
         // Longer than the silence after which a process counts as gone.

@@ -22,7 +22,7 @@ describe('three machines with histories', { skip: whyNoNats }, () => {
   before(buildNats)
 
   /** Starts NATS and the machines; `start` starts a machine again. Processes in `successors` end with the test. */
-  async function begin(t) {
+  async function begin(t, processes = 1) {
     const [nats] = await startNats(1)
     t.after(() => nats.kill())
     const settings = {
@@ -32,7 +32,7 @@ describe('three machines with histories', { skip: whyNoNats }, () => {
       'api.key': API_KEY,
       'server.drain_period': '100ms',
     }
-    const start = (port) => startWatchfire({ port, settings, processes: 1 })
+    const start = (port) => startWatchfire({ port, settings, processes })
     const machines = await Promise.all((await listeningPorts(3)).map(start))
     const successors = []
     t.after(async () => {
@@ -88,13 +88,18 @@ describe('three machines with histories', { skip: whyNoNats }, () => {
     )
   })
 
-  it('an upgrade of one machine after the other makes nobody reload', async (t) => {
-    const { machines, successors } = await begin(t)
+  for (const processes of [1, 2]) {
+    it(`an upgrade of one machine after the other makes nobody reload, with ${processes} processes`, (t) => upgradeAll(t, processes))
+  }
+
+  async function upgradeAll(t, processes) {
+    const { machines, successors } = await begin(t, processes)
     const { topics, all } = await followAll(t, machines)
     let last = 0
     for (const [at, machine] of machines.entries()) {
+      const before = machine.workers()
       process.kill(machine.pid, 'SIGUSR2')
-      successors.push(await waitUntil(() => machine.workers()[0], 'the new program starts'))
+      successors.push(await waitUntil(() => machine.workers().find((pid) => !before.includes(pid)), 'the new program starts'))
       const other = machines[(at + 1) % machines.length]
       while (isRunning(machine.pid)) await publishAll(other, topics, ++last)
       await publishAll(machine, topics, ++last)
@@ -105,5 +110,5 @@ describe('three machines with histories', { skip: whyNoNats }, () => {
       [],
       'each client has joined again',
     )
-  })
+  }
 })
