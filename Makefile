@@ -18,7 +18,7 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early walks live tab proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
+LONG_SUITES := early walks live tab proxies processes mirror cluster faults observe networks profiles traces tutorials package engines embed
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures walks film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
@@ -205,6 +205,9 @@ test-cluster: interop-build ## Several machines on real NATS servers, behind HAP
 	$(RUN_SUITES) cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-cluster --test nats -- --ignored --test-threads=1
+
+test-faults: interop-build ## Machines, workers and NATS servers that are killed, stopped and upgraded in plans of FAULT_SEEDS (8) seeds, and a checker of what clients saw
+	$(RUN_SUITES) faults
 
 test-observe: interop-build ## The operator's page, `watchfire top` in tmux, thirteen faults that the page must name, and a real Prometheus with rules, alerts and dashboards
 	@tests/install.sh prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry

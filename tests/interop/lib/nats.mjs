@@ -27,16 +27,21 @@ export const linkNats = (folder) => programs.link(folder)
 
 export const natsServer = () => programs.path('nats-server')
 
-/** Starts servers that know each other; each has a URL. `more` are further arguments. */
+/**
+ * Starts servers that know each other; each has a URL.
+ * @param {string[] | ((at: number) => string[])} more further arguments, or a function that gives those of each server
+ */
 export async function startNats(count, more = []) {
   const ports = await listeningPorts(2 * count)
   const [clients, routes] = [ports.slice(0, count), ports.slice(count)]
   const known = routes.map((port) => `nats://127.0.0.1:${port}`).join(',')
   const servers = clients.map((port, at) => {
     const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known]
-    return new NatsServer(port, ['-a', '127.0.0.1', '-p', String(port), ...cluster, ...more])
+    const own = typeof more === 'function' ? more(at) : more
+    // JetStream in a cluster of one would wait for a second server.
+    return new NatsServer(port, ['-a', '127.0.0.1', '-p', String(port), ...(count > 1 ? cluster : []), ...own])
   })
-  await Promise.all(servers.map((server) => server.until(() => accepts(server.port), 'a NATS server listens')))
+  await Promise.all(servers.map((server) => server.untilListening()))
   return servers
 }
 
@@ -47,10 +52,24 @@ export async function writeCredentials(folder) {
 }
 
 class NatsServer extends Program {
+  #args
+
   constructor(port, args) {
     super(programs.path('nats-server'), args)
+    this.#args = args
     this.port = port
     this.url = `nats://127.0.0.1:${port}`
+  }
+
+  untilListening() {
+    return this.until(() => accepts(this.port), 'a NATS server listens')
+  }
+
+  /** Starts this server, which has ended, again. */
+  async again() {
+    const server = new NatsServer(this.port, this.#args)
+    await server.untilListening()
+    return server
   }
 
   /** Kills it, like a power cut. */
