@@ -55,7 +55,11 @@ describe('three machines with histories', { skip: whyNoNats }, () => {
 
   async function assertAllArrived(all, last) {
     const late = () => all.filter(({ notes }) => notes.length < last).length
-    await waitUntil(() => late() === 0, () => `all messages arrive; ${late()} clients lack some`, ARRIVE_MS)
+    await waitUntil(
+      () => late() === 0,
+      () => `all messages arrive; ${late()} clients lack some`,
+      ARRIVE_MS,
+    )
     for (const { notes, answers } of all) {
       // Messages that two machines publish have no order between them.
       const sorted = notes.toSorted((one, other) => one - other)
