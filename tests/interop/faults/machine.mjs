@@ -8,6 +8,8 @@ import { children, isRunning } from '../soak/memory.mjs'
 
 /** A machine with a supervisor, links and other machines that are away is back within this time. */
 const BACK_MS = 60_000
+/** A new program that has not appeared in this time has ended already. */
+const AGAIN_MS = 2_000
 
 /** Sends a signal to processes; one that has ended meanwhile gets none. */
 export function signal(pids, name) {
@@ -111,14 +113,16 @@ export class Machine {
 
   /** Lets the program on disk take over. One that cannot start, because NATS is away, ends, and the old one goes on; then once more. */
   async upgrade() {
-    const [old, before] = [this.#pid, children(this.#pid)]
-    for (let successor; isRunning(old); ) {
+    const [old, before, end] = [this.#pid, children(this.#pid), performance.now() + BACK_MS]
+    while (isRunning(old) && performance.now() < end) {
       signal([old], 'SIGUSR2')
-      const isNew = (pid) => !before.includes(pid) && pid !== successor
-      successor = await waitUntil(() => children(old).find(isNew), 'the new program starts', BACK_MS)
+      const successorOf = () => children(old).find((pid) => isRunning(pid) && !before.includes(pid))
+      const successor = await waitUntil(successorOf, 'the new program starts', AGAIN_MS).catch(() => undefined)
+      if (successor === undefined) continue
       await waitUntil(() => !isRunning(old) || !isRunning(successor), 'one of the two programs ends', BACK_MS)
       if (isRunning(successor)) this.#pid = successor
     }
+    if (this.#pid === old) throw new Error('the machine was not upgraded')
     await this.untilReady()
   }
 
