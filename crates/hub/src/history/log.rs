@@ -18,7 +18,7 @@ const EPOCHS_MAX: usize = 16;
 const ORIGINS_MAX: usize = 256;
 /// The memory of the two texts of a kept message besides themselves: each has two counts, and the
 /// allocator adds 16 bytes on average.
-const MESSAGE_OVERHEAD_BYTES: usize = 64;
+pub(super) const MESSAGE_OVERHEAD_BYTES: usize = 64;
 
 /// How much of a topic is kept. The oldest messages are dropped at the first bound that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
