@@ -9,6 +9,8 @@
 //! - [`Links`] connects one process to the processes of the other machines: it finds them, opens a link to
 //!   each, and gives one end of it to the bus.
 //!
+//! - [`streams`] keeps the messages of topics with a history, in JetStream.
+//!
 //! # Loss
 //!
 //! NATS delivers at most once. A message may be lost when a NATS server dies or a client is slow.
@@ -29,6 +31,7 @@ mod machine;
 mod packet;
 mod refusals;
 mod settings;
+pub mod streams;
 
 pub use claim::ClaimError;
 pub use links::{Links, Process};

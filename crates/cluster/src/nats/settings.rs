@@ -146,6 +146,16 @@ impl NatsSettings {
         name: &str,
         refusals: &Arc<Refusals>,
     ) -> Result<async_nats::Client, NatsError> {
+        self.connect_observed(name, refusals, |_| {}).await
+    }
+
+    /// The same, with a function that learns what happens to the connection.
+    pub(crate) async fn connect_observed(
+        &self,
+        name: &str,
+        refusals: &Arc<Refusals>,
+        observe: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> Result<async_nats::Client, NatsError> {
         self.check()?;
         // The client uses the provider of the process. It is set already if another connection was first.
         rustls::crypto::ring::default_provider().install_default().ok();
@@ -166,6 +176,7 @@ impl NatsSettings {
             .max_reconnects(None)
             .reconnect_delay_callback(reconnect_pause)
             .event_callback(move |event| {
+                observe(&event);
                 note(&refusals, &event);
                 std::future::ready(())
             });
