@@ -4,16 +4,20 @@ use serde_json::{Value, json};
 use watchfire::internal::{Excerpt, History, Wanted};
 use watchfire_hub::history::Positioned;
 
-/// The answer of this process, which writes the log.
-pub fn answer(history: &History, topic: &str, after: Option<&str>, limit: u32) -> String {
+/// Answers for this process, which writes the log or reads it itself.
+pub fn answer(
+    history: &History,
+    topic: &str,
+    after: Option<&str>,
+    limit: u32,
+    reply: impl FnOnce(String) + Send + 'static,
+) {
     let wanted = match after {
         Some(text) => Wanted::After(text.parse().ok()),
         None => Wanted::Last(limit as usize),
     };
-    // The process may be about to become the writer. Then the next call finds the log.
-    history.open(topic);
-    let excerpt = history.read(topic, wanted);
-    answer_of(excerpt, wanted, limit as usize)
+    let answer = move |excerpt| reply(answer_of(excerpt, wanted, limit as usize));
+    history.read_soon(topic, wanted, answer);
 }
 
 /// `position` is the position of the last message in the answer, so that the next call continues there.

@@ -58,13 +58,13 @@ impl LocalAnswers {
                 let question = ShardQuestion::Unsubscribe { id, topic };
                 self.publisher.endpoint.ask_shards(question, |answers| reply(answers.map(sum)));
             }
-            Question::History { topic, after, limit } => {
-                reply(
-                    self.history
-                        .as_deref()
-                        .map(|all| kept_messages::answer(all, topic, after, limit)),
-                );
-            }
+            Question::History { topic, after, limit } => match &self.history {
+                Some(history) => {
+                    let answer = |answer| reply(Some(answer));
+                    kept_messages::answer(history, topic, after, limit, answer);
+                }
+                None => reply(None),
+            },
             Question::Info => reply(Some(json(&ProcessInfo {
                 clients: self.metrics.clients(),
                 topics: self.metrics.topics(),

@@ -244,6 +244,18 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        kind: "histories_away",
+        begins_after: 2,
+        ends_after: 3,
+        fix: "Read the error in the log: JetStream of the NATS servers is off, has no leader or has no room.",
+        see: |look, _| {
+            let streams = look.above(Column::HistoryStreamsAway, 0.0)?;
+            Some(format!(
+                "Messages to topics with a history are refused: {streams:.0} streams of JetStream cannot be used"
+            ))
+        },
+    },
+    Check {
         kind: "backend_away",
         begins_after: 1,
         ends_after: 3,

@@ -116,9 +116,9 @@ pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AuthSettings, ByteSize, ChannelRule, ChannelSettings,
-    ClusterSettings, HistoryRule, Hook, HookSettings, JoinRule, Limits, LogFormat, LogSettings,
-    OnFailure, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SocketSettings,
-    TlsSettings, TraceSettings,
+    ClusterSettings, HistoryRule, HistoryStorage, Hook, HookSettings, JoinRule, Limits, LogFormat,
+    LogSettings, OnFailure, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings,
+    SocketSettings, TlsSettings, TraceSettings,
 };
 #[cfg(feature = "settings-file")]
 pub use settings::{Layers, SettingsError};

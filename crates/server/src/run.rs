@@ -112,6 +112,7 @@ impl Server {
             }
             _ => None,
         };
+        server.start_histories().await?;
         machines::settle(server.cluster(), links.as_ref()).await;
         server.accept_clients();
         let addresses = server.addresses().to_vec();

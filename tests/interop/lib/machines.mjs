@@ -16,17 +16,16 @@ let clusters = 0
 
 /**
  * Starts machines; each entry of `ways` has the NATS URLs of one, `processes` the number of its processes, and `more` its
- * further settings.
+ * further settings. The result has the `settings` of each, and the `prefix` of all.
  */
 export async function startMachines(ways, { processes = ways.map(() => 1), more = ways.map(() => ({})) } = {}) {
   const prefix = `test.cluster-${++clusters}`
-  return Promise.all(
-    ways.map((urls, at) => {
-      const cluster = { 'cluster.nats': JSON.stringify(urls), 'cluster.prefix': prefix }
-      const settings = { 'channels.rules': RULES, 'server.drain_period': '100ms', ...cluster, ...more[at] }
-      return startWatchfire({ settings, processes: processes[at] })
-    }),
-  )
+  const settings = ways.map((urls, at) => {
+    const cluster = { 'cluster.nats': JSON.stringify(urls), 'cluster.prefix': prefix }
+    return { 'channels.rules': RULES, 'server.drain_period': '100ms', ...cluster, ...more[at] }
+  })
+  const machines = await Promise.all(settings.map((settings, at) => startWatchfire({ settings, processes: processes[at] })))
+  return Object.assign(machines, { prefix, settings })
 }
 
 /** A client of each machine, joined to the topic: its channel, messages and presence. */

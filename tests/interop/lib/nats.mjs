@@ -5,6 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { GoPrograms } from './go-programs.mjs'
+import { newFolder } from './folders.mjs'
 import { accepts, listen } from './listen.mjs'
 import { listeningPorts } from './listening-ports.mjs'
 import { Program, run } from './program.mjs'
@@ -28,18 +29,19 @@ export const linkNats = (folder) => programs.link(folder)
 export const natsServer = () => programs.path('nats-server')
 
 /**
- * Starts servers that know each other; each has a URL.
+ * Starts servers with JetStream that know each other; each has a URL.
  * @param {string[] | ((at: number) => string[])} more further arguments, or a function that gives those of each server
  */
-export async function startNats(count, more = []) {
+export async function startNats(count, more = [], { jetStream: hasJetStream = true } = {}) {
   const ports = await listeningPorts(2 * count)
   const [clients, routes] = [ports.slice(0, count), ports.slice(count)]
   const known = routes.map((port) => `nats://127.0.0.1:${port}`).join(',')
   const servers = clients.map((port, at) => {
     const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known]
+    const jetStream = hasJetStream ? ['-js', '-sd', newFolder(), '-n', `nats-${at}`] : []
     const own = typeof more === 'function' ? more(at) : more
     // JetStream in a cluster of one would wait for a second server.
-    return new NatsServer(port, ['-a', '127.0.0.1', '-p', String(port), ...(count > 1 ? cluster : []), ...own])
+    return new NatsServer(port, ['-a', '127.0.0.1', '-p', String(port), ...jetStream, ...(count > 1 ? cluster : []), ...own])
   })
   await Promise.all(servers.map((server) => server.untilListening()))
   return servers
@@ -70,6 +72,21 @@ class NatsServer extends Program {
     const server = new NatsServer(this.port, this.#args)
     await server.untilListening()
     return server
+  }
+
+  /** Sends a request, such as one of JetStream's; returns the answer, which is JSON. */
+  async request(subject, body = {}) {
+    const payload = JSON.stringify(body)
+    const socket = net.connect(this.port, '127.0.0.1')
+    const lines = [`CONNECT {"verbose":false}`, 'SUB answer 1', `PUB ${subject} answer ${Buffer.byteLength(payload)}`, payload]
+    socket.write(`${lines.join('\r\n')}\r\n`)
+    let text = ''
+    for await (const chunk of socket) {
+      text += chunk
+      const [, answer] = /MSG answer 1 \d+\r\n(.*)\r\n/.exec(text) ?? []
+      if (answer !== undefined) return JSON.parse(answer)
+    }
+    throw new Error(`NATS ended the connection: ${text}`)
   }
 
   /** Kills it, like a power cut. */

@@ -126,6 +126,7 @@ columns! {
     ClusterLinks "cluster_links" = Sum(all("watchfire_cluster_links")),
     NatsConnected "nats_connected" = Sum(all("watchfire_nats_connected")),
     NatsRefusals "nats_refusals" = Rate(all("watchfire_nats_refusals")),
+    HistoryStreamsAway "history_streams_away" = Sum(all("watchfire_history_streams_unavailable")),
     HooksBreakersOpen "hooks_breakers_open" = Sum(all("watchfire_hooks_breakers_open")),
     P2pConnections "p2p_connections" = Sum(all("watchfire_p2p_connections")),
     P2pPeers "p2p_peers" = Sum(all("watchfire_p2p_peers")),

@@ -24,6 +24,7 @@ use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
 use crate::cluster::{ClusterPart, PartLink, SendError};
 use crate::history::{History, LocalDelivery, NotStored, Stored};
+use crate::machines::ClusterError;
 use crate::settings::Settings;
 
 /// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
@@ -182,6 +183,14 @@ impl Endpoint {
             history.connect(Shards { senders, flows, lagging: Mutex::default() });
         }
         Endpoint { shards, link, flows, history }
+    }
+
+    /// Connects to the storage of histories, if there is one.
+    pub(crate) async fn start_histories(&self) -> Result<(), ClusterError> {
+        match &self.history {
+            Some(history) => history.start().await,
+            None => Ok(()),
+        }
     }
 
     /// Connects all clones of this handle to the shards. Later calls change nothing.

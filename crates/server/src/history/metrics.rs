@@ -36,16 +36,9 @@ impl HistoryMetrics {
         self.recoveries.inc([outcome]);
     }
 
-    pub fn write(&self, totals: &Totals, writer: &mut MetricWriter) {
-        let Totals { logs, messages, memory_bytes, .. } = *totals;
-        writer.gauge("history_logs", "Topics with a log in this process", logs as u64);
-        writer.gauge("history_messages", "Messages kept in this process", messages as u64);
-        writer.gauge("history_bytes", "Memory of all logs", memory_bytes as u64);
-        writer.counter(
-            "history_dropped_logs",
-            "Logs that lost their messages because of channels.history_bytes_max",
-            totals.dropped_logs,
-        );
+    pub fn write_replicas(&self, totals: &Totals, writer: &mut MetricWriter) {
+        let Totals { logs, messages, memory_bytes, dropped_logs, .. } = *totals;
+        self.write(logs, messages, memory_bytes, dropped_logs, writer);
         writer.counter(
             "history_dropped_publishes",
             "Messages that were dropped because no process owned their topic in time",
@@ -55,6 +48,25 @@ impl HistoryMetrics {
             "history_diverged_logs",
             "Logs that began again because two processes wrote at once",
             totals.diverged_logs,
+        );
+    }
+
+    /// Writes the figures that all kinds of logs have.
+    pub fn write(
+        &self,
+        logs: usize,
+        messages: usize,
+        memory_bytes: usize,
+        dropped_logs: u64,
+        writer: &mut MetricWriter,
+    ) {
+        writer.gauge("history_logs", "Topics with a log in this process", logs as u64);
+        writer.gauge("history_messages", "Messages kept in this process", messages as u64);
+        writer.gauge("history_bytes", "Memory of all logs", memory_bytes as u64);
+        writer.counter(
+            "history_dropped_logs",
+            "Logs that lost their messages because of channels.history_bytes_max",
+            dropped_logs,
         );
         writer.counters("history_recoveries", "Joins with a position", &self.recoveries);
     }

@@ -1,10 +1,14 @@
-//! The recent messages of topics with a history, and their replication between processes.
+//! The recent messages of topics with a history.
 //!
-//! `watchfire_hub::history::Replicas` decides; this folder carries its packets over the bus and its messages
-//! to the shards. Everything happens under one lock, so that messages reach the shards and the other
-//! processes in the order of their positions.
+//! On one machine, its processes replicate them: `watchfire_hub::history::Replicas` decides, and this file carries
+//! its packets over the bus and its messages to the shards. Everything happens under one lock, so that messages
+//! reach the shards and the other processes in the order of their positions.
+//!
+//! With `[cluster] nats`, streams of JetStream store them, and no process owns a topic: see `streams`.
 
 mod metrics;
+#[cfg(feature = "cluster")]
+mod streams;
 mod topics;
 
 use std::borrow::Cow;
@@ -23,8 +27,10 @@ use watchfire_types::{Instant, NodeId};
 use self::metrics::HistoryMetrics;
 pub(crate) use self::metrics::Recovery;
 use self::topics::{HistoryTopics, PatternList};
-use crate::cluster::{Cluster, ClusterPart, PartLink};
+use crate::cluster::{BoxFuture, Cluster, ClusterPart, PartLink};
+use crate::machines::ClusterError;
 use crate::metrics::{MetricSource, MetricWriter};
+use crate::settings::ClusterSettings;
 
 /// How long a process among several waits for links to the others before it owns its first topic.
 const SETTLE_PERIOD: Duration = Duration::from_millis(500);
@@ -53,14 +59,51 @@ pub(crate) trait LocalDelivery: Send + Sync {
     fn retry(&self);
 }
 
+/// The shards of this process, once they are known.
+type Local = Arc<OnceLock<Box<dyn LocalDelivery>>>;
+/// Gets the outcome of a message.
+type Done = Box<dyn FnOnce(Result<Stored, NotStored>) + Send>;
+/// Gets a log that was read; `None` when it could not be read.
+type OnRead = Box<dyn FnOnce(Option<Excerpt>) + Send>;
+
 /// The logs of this process.
 pub struct History {
     link: PartLink,
     started_at: SystemInstant,
     topics: Arc<HistoryTopics>,
-    local: OnceLock<Box<dyn LocalDelivery>>,
+    local: Local,
     replicas: Mutex<Replicas<Topics>>,
+    /// On a server of several machines. Then the replicas have no topics.
+    storage: Option<Arc<dyn Storage>>,
     metrics: HistoryMetrics,
+}
+
+/// A storage outside of this server, from which its processes follow the messages of topics.
+trait Storage: Send + Sync {
+    /// Connects. Before, messages are not stored, and nothing is read.
+    fn start(self: Arc<Self>) -> BoxFuture<'static, Result<(), ClusterError>>;
+
+    fn publish(&self, topic: &str, event: &str, payload: &str, id: Option<&str>, done: Done);
+
+    /// See [`History::open`].
+    fn open(&self, topic: &str) -> bool;
+
+    /// See [`History::read`].
+    fn read(&self, topic: &str, wanted: Wanted) -> Option<Excerpt>;
+
+    /// See [`History::read_soon`].
+    fn read_soon(&self, topic: &str, wanted: Wanted, on_read: OnRead);
+
+    fn add_shard(&self, topic: &str);
+
+    fn remove_shard(&self, topic: &str);
+
+    /// The rules of another process are known.
+    fn note_rules(&self);
+
+    fn tick(&self);
+
+    fn write_metrics(&self, metrics: &HistoryMetrics, writer: &mut MetricWriter);
 }
 
 /// The facts that the replicas need about this process.
@@ -131,19 +174,49 @@ impl Excerpt {
 }
 
 impl History {
-    pub(crate) fn new(link: PartLink, seed: u64, memory_bytes_max: usize) -> Self {
+    pub(crate) fn new(
+        link: PartLink,
+        seed: u64,
+        memory_bytes_max: usize,
+        settings: &ClusterSettings,
+    ) -> Result<Self, ClusterError> {
         let known_topics = Arc::<HistoryTopics>::default();
         let cluster = link.cluster().clone();
         let settle = if cluster.is_alone() { Duration::ZERO } else { SETTLE_PERIOD };
         let (me, settled_at) = (cluster.me(), Instant::ZERO + settle);
+        let local = Local::default();
+        let storage: Option<Arc<dyn Storage>> = match settings.is_on() {
+            false => None,
+            #[cfg(feature = "cluster")]
+            true => {
+                let (topics, local) = (known_topics.clone(), local.clone());
+                Some(Arc::new(streams::StreamStorage::new(
+                    settings,
+                    topics,
+                    local,
+                    memory_bytes_max,
+                )?))
+            }
+            #[cfg(not(feature = "cluster"))]
+            true => None, // The check of the settings has refused it.
+        };
         let topics = Topics { topics: known_topics.clone(), cluster };
-        History {
+        Ok(History {
             link,
             started_at: SystemInstant::now(),
             topics: known_topics,
-            local: OnceLock::new(),
+            local,
             replicas: Mutex::new(Replicas::new(me, topics, seed, memory_bytes_max, settled_at)),
+            storage,
             metrics: HistoryMetrics::default(),
+        })
+    }
+
+    /// Connects to the storage, if there is one.
+    pub(crate) async fn start(&self) -> Result<(), ClusterError> {
+        match &self.storage {
+            Some(storage) => storage.clone().start().await,
+            None => Ok(()),
         }
     }
 
@@ -177,9 +250,12 @@ impl History {
         topic: &str,
         event: &str,
         payload: &str,
-        _id: Option<&str>,
+        id: Option<&str>,
         done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
     ) {
+        if let Some(storage) = &self.storage {
+            return storage.publish(topic, event, payload, id, Box::new(done));
+        }
         let message = Message { event: event.into(), payload: payload.into() };
         let position = self.with(|replicas, now| replicas.publish(now, topic, message));
         done(Ok(Stored { position }));
@@ -187,26 +263,59 @@ impl History {
 
     /// Whether a topic has a log. If not, it is being made, and `LocalDelivery::ready` follows.
     pub fn open(&self, topic: &str) -> bool {
+        if let Some(storage) = &self.storage {
+            return storage.open(topic);
+        }
         self.with(|replicas, now| replicas.open(now, topic))
     }
 
     /// Reads a log. `None`: the topic has none here.
     pub fn read(&self, topic: &str, wanted: Wanted) -> Option<Excerpt> {
-        self.replicas.lock().log(topic).map(|log| Excerpt::of(log, wanted))
+        match &self.storage {
+            Some(storage) => storage.read(topic, wanted),
+            None => self.replicas.lock().log(topic).map(|log| Excerpt::of(log, wanted)),
+        }
     }
 
-    /// The process that writes the log of a topic, or is about to.
+    /// Reads a log that may be outside of this server. `on_read` gets it, in this call or within seconds;
+    /// `None`: the topic has none here.
+    pub fn read_soon(
+        &self,
+        topic: &str,
+        wanted: Wanted,
+        on_read: impl FnOnce(Option<Excerpt>) + Send + 'static,
+    ) {
+        match &self.storage {
+            Some(storage) => storage.read_soon(topic, wanted, Box::new(on_read)),
+            None => {
+                // The process may be about to become the writer. Then the next call finds the log.
+                self.open(topic);
+                on_read(self.read(topic, wanted));
+            }
+        }
+    }
+
+    /// The process that writes the log of a topic, or is about to; this one if it can read it itself.
     pub fn owner_of(&self, topic: &str) -> NodeId {
+        if self.storage.is_some() {
+            return self.link.cluster().me();
+        }
         self.replicas.lock().owner_of(topic)
     }
 
     /// A shard has its first joined client of a topic.
     pub(crate) fn add_shard(&self, topic: &str) {
+        if let Some(storage) = &self.storage {
+            return storage.add_shard(topic);
+        }
         self.with(|replicas, now| replicas.add_shard(now, topic));
     }
 
     /// The last client of a shard has left a topic.
     pub(crate) fn remove_shard(&self, topic: &str) {
+        if let Some(storage) = &self.storage {
+            return storage.remove_shard(topic);
+        }
         self.with(|replicas, now| replicas.remove_shard(now, topic));
     }
 
@@ -217,7 +326,10 @@ impl History {
 
     /// Does what is due. Called ten times a second.
     pub(crate) fn tick(&self) {
-        self.with(Replicas::handle_tick);
+        match &self.storage {
+            Some(storage) => storage.tick(),
+            None => self.with(Replicas::handle_tick),
+        }
         if let Some(local) = self.local.get() {
             local.retry();
         }
@@ -290,7 +402,12 @@ impl ClusterPart for History {
             ProcessMessage::Replicas(packet) => {
                 self.with(|replicas, now| replicas.receive(now, from, packet.into_owned()));
             }
-            ProcessMessage::Patterns(list) => self.topics.note(from, list),
+            ProcessMessage::Patterns(list) => {
+                self.topics.note(from, list);
+                if let Some(storage) = &self.storage {
+                    storage.note_rules();
+                }
+            }
         }
         Ok(())
     }
@@ -316,8 +433,10 @@ impl ClusterPart for History {
 
 impl MetricSource for History {
     fn write_metrics(&self, writer: &mut MetricWriter) {
-        let totals = self.replicas.lock().totals();
-        self.metrics.write(&totals, writer);
+        match &self.storage {
+            Some(storage) => storage.write_metrics(&self.metrics, writer),
+            None => self.metrics.write_replicas(&self.replicas.lock().totals(), writer),
+        }
     }
 }
 

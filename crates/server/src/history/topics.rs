@@ -33,14 +33,24 @@ impl HistoryTopics {
         self.own.set(patterns).ok();
     }
 
-    /// The bounds of a topic's history. `None`: it has none in any process.
+    /// The bounds of a topic's history: the largest that it has in any process, because all must agree where
+    /// its messages are. `None`: it has none in any process.
     pub fn bounds(&self, topic: &str) -> Option<Bounds> {
         let own = self.own_bounds(topic);
-        if own.is_some() || !self.has_others.load(Ordering::Relaxed) {
+        if !self.has_others.load(Ordering::Relaxed) {
             return own;
         }
         let others = self.others.read();
-        others.values().find_map(|patterns| patterns.find(topic).copied().flatten())
+        let of_others =
+            others.values().filter_map(|patterns| patterns.find(topic).copied().flatten());
+        of_others.chain(own).max_by_key(|bounds| (bounds.messages, bounds.age, bounds.bytes))
+    }
+
+    /// All bounds by this process's own rules.
+    #[cfg(feature = "cluster")]
+    pub fn all_own_bounds(&self) -> Vec<Bounds> {
+        let patterns = self.own.get().into_iter().flat_map(Patterns::iter);
+        patterns.filter_map(|(_, bounds)| *bounds).collect()
     }
 
     /// The bounds by this process's own rules.
@@ -109,6 +119,16 @@ mod tests {
         }
         other.note(NodeId(1), topics(&[("b:*", false)]).own_list());
         assert_eq!(other.bounds("a:1"), None);
+    }
+
+    #[test]
+    fn the_largest_bounds_of_all_processes_count() {
+        let one = topics(&[("a:*", true)]);
+        let larger = Bounds { messages: BOUNDS.messages + 1, ..BOUNDS };
+        one.note(NodeId(1), vec![("a:*".into(), Some(larger))]);
+        assert_eq!(one.bounds("a:1"), Some(larger));
+        one.note(NodeId(1), vec![("a:*".into(), Some(Bounds { messages: 1, ..larger }))]);
+        assert_eq!(one.bounds("a:1"), Some(BOUNDS));
     }
 
     #[test]

@@ -3,6 +3,9 @@
 #[cfg(feature = "cluster")]
 mod over_nats;
 
+#[cfg(feature = "cluster")]
+pub(crate) use over_nats::stream_settings;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,6 +32,16 @@ pub enum ClusterError {
     #[cfg(feature = "cluster")]
     #[error("cluster: {0}")]
     Nats(watchfire_cluster::nats::NatsError),
+    /// NATS cannot keep the histories.
+    #[cfg(feature = "cluster")]
+    #[error("cluster: {0}")]
+    Histories(watchfire_cluster::nats::streams::StartError),
+    /// `cluster.history_replicas` is not a number that JetStream knows.
+    #[error("cannot use cluster.history_replicas {replicas}: it must be 1, 3 or 5")]
+    Replicas {
+        /// The number in the settings.
+        replicas: u8,
+    },
     /// The program was built without the feature `cluster`.
     #[cfg(not(feature = "cluster"))]
     #[error("cluster: {0}")]
@@ -76,6 +89,9 @@ pub(crate) fn check(settings: &ClusterSettings) -> Result<(), ClusterError> {
     }
     if (1..KEY_BYTES_MIN).contains(&settings.key.len()) {
         return Err(ClusterError::ShortKey);
+    }
+    if ![1, 3, 5].contains(&settings.history_replicas) {
+        return Err(ClusterError::Replicas { replicas: settings.history_replicas });
     }
     #[cfg(feature = "cluster")]
     return over_nats::nats_settings(settings).map(drop);

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use watchfire_cluster::LinkTotals;
 use watchfire_cluster::bus::LocalBus;
+use watchfire_cluster::nats::streams::StreamSettings;
 use watchfire_cluster::nats::{Links, Machine as Claimed, NatsSettings, Process};
 use watchfire_types::NodeId;
 
 use super::{BoxFuture, Claim, ClusterError, Machine};
 use crate::cluster::{FORMAT, FarLinks};
-use crate::settings::ClusterSettings;
+use crate::settings::{ClusterSettings, HistoryStorage};
 
 /// How to reach NATS.
 pub(super) fn nats_settings(settings: &ClusterSettings) -> Result<NatsSettings, ClusterError> {
@@ -32,6 +33,16 @@ pub(super) fn nats_settings(settings: &ClusterSettings) -> Result<NatsSettings, 
     };
     nats.check().map_err(ClusterError::Nats)?;
     Ok(nats)
+}
+
+/// Where NATS keeps the histories, and how.
+pub(crate) fn stream_settings(settings: &ClusterSettings) -> Result<StreamSettings, ClusterError> {
+    Ok(StreamSettings {
+        nats: nats_settings(settings)?,
+        in_memory: settings.history_storage == HistoryStorage::Memory,
+        replicas: settings.history_replicas,
+        bytes_max: settings.history_bytes_max,
+    })
 }
 
 /// Joins the cluster with the processes of this machine.

@@ -103,6 +103,7 @@ pub(crate) async fn serve_as_worker(
     let of_machine = place.of_machine.clone();
     let links =
         machines::link(&cluster_settings, place.me, of_machine, cluster, &place.bus).await?;
+    server.start_histories().await?;
     machines::settle(server.cluster(), links.as_ref()).await;
     server.accept_clients();
     server.prepared().await;

@@ -48,7 +48,11 @@ struct Base {
 }
 
 impl Base {
-    fn build(settings: &Settings, plan: &Plan, role: &mut ProcessRole) -> (Self, ReportWakes) {
+    fn build(
+        settings: &Settings,
+        plan: &Plan,
+        role: &mut ProcessRole,
+    ) -> Result<(Self, ReportWakes), StartError> {
         let cluster = Arc::new(std::mem::replace(&mut role.cluster, Cluster::alone()));
         let link = |name| PartLink::new(&cluster, PartName::own(name));
         let has_history = settings.channels.rules.iter().any(|rule| rule.history.is_some());
@@ -56,8 +60,10 @@ impl Base {
         let history = (has_history || settings.cluster.is_on()).then(|| {
             let memory_bytes_max = settings.channels.history_bytes_max;
             let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
-            Arc::new(History::new(link("history"), plan.random_seed, memory_bytes_max))
+            let (link, seed) = (link("history"), plan.random_seed);
+            History::new(link, seed, memory_bytes_max, &settings.cluster).map(Arc::new)
         });
+        let history = history.transpose()?;
         let seed = Seed::from(&role.secret);
         let metrics = Arc::new(Metrics::default());
         let (report_waker, report_wakes) = ReportWaker::new();
@@ -88,7 +94,7 @@ impl Base {
             processes,
             cluster,
         };
-        (base, report_wakes)
+        Ok((base, report_wakes))
     }
 
     /// The parts themselves, for everything that they have in common with those of features.
@@ -117,7 +123,7 @@ impl Assembly {
     ) -> Result<Self, StartError> {
         let feature_addresses = given.addresses_of(&listeners);
         let Given { settings, features, registry, .. } = given;
-        let (base, report_wakes) = Base::build(settings, plan, role);
+        let (base, report_wakes) = Base::build(settings, plan, role)?;
         let mut of_features: Vec<Arc<dyn Part>> = Vec::new();
         for (feature, listeners) in features.iter().zip(listeners.0) {
             let foundation = Foundation {

@@ -15,6 +15,7 @@ use super::given::FeatureAddresses;
 use crate::channel_api::{Endpoint, ShardMessage};
 use crate::cluster::Cluster;
 use crate::feature::Running;
+use crate::machines::ClusterError;
 use crate::metrics::Metrics;
 #[cfg(test)]
 use crate::shard::Shared;
@@ -87,6 +88,11 @@ impl RunningServer {
     /// The addresses of `tls.redirect_listen`, with the ports that were bound.
     pub fn redirect_addresses(&self) -> &[SocketAddr] {
         self.tls.as_ref().map_or(&[], TlsThread::redirect_addresses)
+    }
+
+    /// Connects to the storage of histories, if there is one. Until then messages are not stored.
+    pub(crate) async fn start_histories(&self) -> Result<(), ClusterError> {
+        self.endpoint.start_histories().await
     }
 
     /// A handle for broadcasts and pushes from any thread.

@@ -29,7 +29,25 @@ section! {
         /// tokens of sessions and sprites is derived from it. Empty: the first machine makes a
         /// secret and sends it to the others over NATS.
         key: String = String::new();
+        /// Where JetStream of NATS keeps the messages of topics with a history: "file" or "memory". A change
+        /// takes effect for new streams: delete the old ones with `nats stream rm`.
+        history_storage: HistoryStorage = HistoryStorage::File;
+        /// The NATS servers that keep each message: 1, 3 or 5. With 3, one of three may fail.
+        history_replicas: u8 = 1;
+        /// The most bytes of the messages of all topics with the same limits, which share a stream. Over
+        /// it, NATS drops the oldest messages.
+        history_bytes_max: u64 = 1 << 30;
     }
+}
+
+/// Where JetStream keeps messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryStorage {
+    /// In files. Messages survive a restart of NATS.
+    File,
+    /// In memory.
+    Memory,
 }
 
 impl ClusterSettings {

@@ -12,7 +12,7 @@ mod tests;
 mod traces;
 
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
-pub use cluster::ClusterSettings;
+pub use cluster::{ClusterSettings, HistoryStorage};
 pub use limits::Limits;
 pub use sections::{LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings};
 pub use traces::TraceSettings;

@@ -85,19 +85,27 @@ impl Shard {
         let wanted = wanted(message.payload);
         let excerpt = history.read(topic, wanted);
         let position = excerpt.as_ref().map(|excerpt| excerpt.position);
+        let messages = excerpt.and_then(|Excerpt { messages, .. }| messages);
+        // The client may have got later messages from another process.
+        let has_up_to = match (wanted, &messages) {
+            (Wanted::After(Some(after)), Some(_)) => position.map(|position| {
+                let is_ahead = after.epoch == position.epoch && after.offset > position.offset;
+                if is_ahead { after } else { position }
+            }),
+            _ => position,
+        };
         match self.history.topics.get(topic) {
-            Some(queued) if *queued == position && self.hub.waiting() == 0 => {}
+            Some(queued) if *queued == has_up_to && self.hub.waiting() == 0 => {}
             known => {
                 if known.is_none() {
                     history.add_shard(topic);
                     self.history.topics.insert(topic.into(), position);
                 }
-                if let Some(position) = position {
+                if let Some(position) = has_up_to {
                     self.history.served.insert(id, position);
                 }
             }
         }
-        let messages = excerpt.and_then(|Excerpt { messages, .. }| messages);
         let encoded = messages.as_deref().map(|messages| self.encode(id, topic, messages));
         let fitting = encoded.filter(|encoded| self.has_room(sockets, id, encoded));
         if let Wanted::After(_) = wanted {

@@ -25,6 +25,7 @@ const BATCH_BYTES: usize = 4 << 20;
 pub(super) const COMPARED_MAX: usize = 1_024;
 /// The error codes of JetStream that are read here.
 mod codes {
+    pub const NO_LEADER: u32 = 10_008;
     pub const NOT_FOUND: u32 = 10_059;
     pub const NOT_ENABLED: [u32; 2] = [10_076, 10_039];
     pub const OVERLAP: u32 = 10_065;
@@ -70,6 +71,17 @@ pub enum StreamError {
     Request(RequestError),
     #[error("JetStream sent an invalid response: {0}")]
     Response(serde_json::Error),
+}
+
+impl StreamError {
+    /// Whether the same request may succeed soon.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            StreamError::Timeout => true,
+            StreamError::Refused { code, .. } => *code == codes::NO_LEADER,
+            _ => false,
+        }
+    }
 }
 
 impl From<RequestError> for StreamError {

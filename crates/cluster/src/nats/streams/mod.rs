@@ -49,6 +49,10 @@ const RESTARTS: &str = "watchfire-restarts";
 const EPOCH_MASK: u64 = (1 << 40) - 1;
 /// The longest time that a read waits for a replica that lags.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest wait for streams at the start.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause before a stream is asked for again at the start.
+const START_PAUSE: Duration = Duration::from_millis(200);
 /// The pause before a replica that lags is asked again.
 const READ_PAUSE: Duration = Duration::from_millis(50);
 /// Reads at the same time. Further ones wait for them; a topic has one at most.
@@ -318,7 +322,10 @@ impl Streams {
 impl Drop for Streams {
     fn drop(&mut self) {
         self.commands.take();
-        if let Some(thread) = self.thread.lock().take() {
+        // The last user may be the thread itself, which ends after it.
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != thread::current().id()
+        {
             let _ = thread.join();
         }
     }
@@ -354,8 +361,16 @@ impl Shared {
             let version = client.server_info().version;
             return Err(StreamError::TooOld { version }.into());
         }
+        let until = Clock::now() + START_TIMEOUT;
         for limits in all {
-            self.make(client, &self.stream(limits)).await?;
+            let stream = self.stream(limits);
+            // NATS servers that have just started choose a leader first.
+            while let Err(error) = self.make(client, &stream).await {
+                if !error.is_passing() || Clock::now() > until {
+                    return Err(error.into());
+                }
+                sleep(START_PAUSE).await;
+            }
         }
         Ok(())
     }
@@ -567,8 +582,7 @@ async fn read_once(
     let first = info.state.first;
     let is_whole = after > 0 || extent.count >= info.count();
     let has_until = extent.last >= until || first > until;
-    let lacks_all = extent.count == 0 && info.count() > 0 && until > after && first <= until;
-    if !is_whole || !has_until || lacks_all {
+    if !is_whole || !has_until {
         return Ok(None);
     }
     let is_full = extent.count >= limits.messages as u64;

@@ -194,7 +194,9 @@ impl Followers {
 
     /// A shard has its first subscriber of a topic.
     pub fn add_shard(&mut self, now: Instant, topic: &str, bounds: Bounds) {
-        self.entry(now, topic, bounds).shards += 1;
+        let entry = self.entry(now, topic, bounds);
+        entry.shards += 1;
+        entry.is_joined_unread |= entry.epoch.is_none();
     }
 
     /// The last subscriber of a shard has left a topic.
@@ -231,14 +233,14 @@ impl Followers {
         entry.wanted = if entry.wanted > request.until { entry.wanted } else { 0 };
         match entry.epoch {
             None => {
-                let is_served = entry.shards > 0;
+                let is_joined = std::mem::take(&mut entry.is_joined_unread);
                 entry.fill(now, read);
                 self.count(&topic);
-                self.outputs.push_back(FollowerOutput::Ready);
-                if is_served {
+                if is_joined {
                     // Clients have joined without a position. They may have missed some of the messages.
                     self.reset(&topic);
                 }
+                self.outputs.push_back(FollowerOutput::Ready);
                 self.deliver_next(now, &topic);
             }
             Some(epoch) if epoch != read.epoch || entry.known < read.complete_from => {

@@ -52,6 +52,8 @@ pub(super) struct Topic {
     pub is_doubtful: bool,
     /// Shards of this process with subscribers.
     pub shards: u32,
+    /// Whether one of them came before the topic was read.
+    pub is_joined_unread: bool,
     pub used_at: Instant,
     /// The share of this topic in the totals: messages and bytes.
     pub counted: (usize, usize),
@@ -73,6 +75,7 @@ impl Topic {
             read: None,
             is_doubtful: false,
             shards: 0,
+            is_joined_unread: false,
             used_at: now,
             counted: (0, 0),
         }
