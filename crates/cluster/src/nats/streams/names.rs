@@ -77,16 +77,16 @@ mod tests {
     #[test]
     fn topics_of_any_bytes_are_tokens() {
         for (topic, place) in [
-            ("rooms:lobby", "f25.rooms:lobby"),
-            ("", "c7f.%"),
-            ("%", "0ee.%25"),
-            ("a.b", "0a3.a%2Eb"),
-            ("*", "9bd.%2A"),
-            (">", "5ee.%3E"),
-            ("a b", "d0c.a%20b"),
-            ("\r\n\0\u{7f}", "2f3.%0D%0A%00%7F"),
-            ("grüße", "0b4.gr%C3%BC%C3%9Fe"),
-            ("%41", "6a9.%2541"),
+            ("rooms:lobby", "fd6.rooms:lobby"),
+            ("", "567.%"),
+            ("%", "492.%25"),
+            ("a.b", "0db.a%2Eb"),
+            ("*", "0f2.%2A"),
+            (">", "2b5.%3E"),
+            ("a b", "f74.a%20b"),
+            ("\r\n\0\u{7f}", "34f.%0D%0A%00%7F"),
+            ("grüße", "d16.gr%C3%BC%C3%9Fe"),
+            ("%41", "49d.%2541"),
         ] {
             assert_eq!(super::place(topic), place, "{topic:?}");
             assert_eq!(topic_of(place).as_deref(), Some(topic));
