@@ -3,9 +3,6 @@
 #[cfg(feature = "cluster")]
 mod over_nats;
 
-#[cfg(feature = "cluster")]
-pub(crate) use over_nats::stream_settings;
-
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,7 +10,7 @@ use watchfire_cluster::bus::LocalBus;
 use watchfire_types::NodeId;
 
 use crate::cluster::{BoxFuture, Cluster, FarLinks};
-use crate::settings::ClusterSettings;
+use crate::settings::{ClusterSettings, Settings};
 
 /// A topic without messages, to which a process that starts subscribes for a moment.
 const SETTLE_TOPIC: &str = "watchfire:settled";
@@ -123,6 +120,25 @@ pub(crate) async fn join(
     let machine = machine?;
     tracing::info!(first = %machine.first, processes, "joined the cluster");
     Ok(Some(machine))
+}
+
+/// Where NATS keeps the histories, and how.
+#[cfg(feature = "cluster")]
+pub(crate) fn stream_settings(
+    settings: &ClusterSettings,
+) -> Result<watchfire_cluster::nats::streams::StreamSettings, ClusterError> {
+    over_nats::stream_settings(settings)
+}
+
+/// Makes the streams of the histories, if rules name some, before any process needs them.
+pub(crate) async fn check_histories(settings: &Settings) -> Result<(), ClusterError> {
+    if !settings.cluster.is_on() {
+        return Ok(());
+    }
+    #[cfg(feature = "cluster")]
+    return over_nats::check_histories(settings).await;
+    #[cfg(not(feature = "cluster"))]
+    Err(not_built())
 }
 
 /// Waits for the end of a machine's place in the cluster, for ever if there is none.

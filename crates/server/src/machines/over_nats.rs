@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use watchfire_cluster::LinkTotals;
 use watchfire_cluster::bus::LocalBus;
-use watchfire_cluster::nats::streams::StreamSettings;
+use watchfire_cluster::nats::streams::{StreamLimits, StreamSettings, Streams};
 use watchfire_cluster::nats::{Links, Machine as Claimed, NatsSettings, Process};
 use watchfire_types::NodeId;
 
 use super::{BoxFuture, Claim, ClusterError, Machine};
 use crate::cluster::{FORMAT, FarLinks};
-use crate::settings::{ClusterSettings, HistoryStorage};
+use crate::settings::{ClusterSettings, HistoryStorage, Settings};
 
 /// How to reach NATS.
 pub(super) fn nats_settings(settings: &ClusterSettings) -> Result<NatsSettings, ClusterError> {
@@ -36,13 +36,22 @@ pub(super) fn nats_settings(settings: &ClusterSettings) -> Result<NatsSettings, 
 }
 
 /// Where NATS keeps the histories, and how.
-pub(crate) fn stream_settings(settings: &ClusterSettings) -> Result<StreamSettings, ClusterError> {
+pub(super) fn stream_settings(settings: &ClusterSettings) -> Result<StreamSettings, ClusterError> {
     Ok(StreamSettings {
         nats: nats_settings(settings)?,
         in_memory: settings.history_storage == HistoryStorage::Memory,
         replicas: settings.history_replicas,
         bytes_max: settings.history_bytes_max,
     })
+}
+
+/// Makes the streams of the histories that the rules name.
+pub(super) async fn check_histories(settings: &Settings) -> Result<(), ClusterError> {
+    let histories = settings.channels.rules.iter().filter_map(|rule| rule.history.as_ref());
+    let limits = histories
+        .map(|history| StreamLimits { messages: history.messages as usize, age: history.age });
+    let checked = Streams::check(stream_settings(&settings.cluster)?, limits.collect()).await;
+    checked.map_err(ClusterError::Histories)
 }
 
 /// Joins the cluster with the processes of this machine.

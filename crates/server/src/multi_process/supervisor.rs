@@ -61,6 +61,7 @@ impl OpenServer {
         let addresses = listeners.addresses().to_vec();
         let drain_period = settings.server.drain_period;
         let workers = u16::try_from(processes).expect("there are few processes");
+        machines::check_histories(&settings).await?;
         let machine = machines::join(&settings.cluster, workers).await?;
         let secret = match &machine {
             Some(machine) => machine.secret,
