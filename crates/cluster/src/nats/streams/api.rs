@@ -42,6 +42,11 @@ pub enum StreamError {
          the user to publish to $JS.API.>"
     )]
     NoJetStream,
+    #[error(
+        "NATS answers {answer:?}; let the user publish to $JS.API.> and the subjects of cluster.prefix, and \
+         subscribe to these subjects and to _INBOX.>"
+    )]
+    NotPermitted { answer: String },
     #[error("JetStream does not answer in time")]
     Timeout,
     #[error("JetStream is off for this account: enable it in the settings of the NATS account")]

@@ -41,6 +41,7 @@ pub use self::api::{StreamError, StreamMessage};
 pub use self::names::StreamLimits;
 pub use self::publisher::Unpublished;
 use self::publisher::{Publish, Publisher};
+use crate::nats::refusals::Refusals;
 use crate::nats::settings::{NatsError, NatsSettings};
 
 /// The entry in the metadata of a stream that counts how often it began again.
@@ -187,6 +188,7 @@ struct Shared {
     streams: Mutex<BTreeMap<StreamLimits, Arc<Stream>>>,
     publisher: Publisher,
     counters: Counters,
+    refusals: Arc<Refusals>,
 }
 
 /// The streams of one process. They end when this is dropped.
@@ -208,6 +210,7 @@ impl Streams {
             streams: Mutex::default(),
             publisher: Publisher::default(),
             counters: Counters::default(),
+            refusals: Arc::default(),
         };
         Streams {
             shared: Arc::new(shared),
@@ -219,8 +222,8 @@ impl Streams {
 
     /// Makes the streams with these limits unless they exist, and asks whether they are usable.
     pub async fn check(settings: StreamSettings, all: Vec<StreamLimits>) -> Result<(), StartError> {
-        let client = settings.nats.connect("watchfire check").await?;
-        let streams = Streams::new(settings);
+        let streams = Streams::new(settings.clone());
+        let client = settings.nats.connect("watchfire check", &streams.shared.refusals).await?;
         streams.shared.make_all(&client, all).await
     }
 
@@ -366,13 +369,24 @@ impl Shared {
             let stream = self.stream(limits);
             // NATS servers that have just started choose a leader first.
             while let Err(error) = self.make(client, &stream).await {
+                self.check_permissions()?;
                 if !error.is_passing() || Clock::now() > until {
                     return Err(error.into());
                 }
                 sleep(START_PAUSE).await;
             }
+            // The answer to a request comes after a refusal of this subscription.
+            let stored = format!("{}.>", names::stored(&self.prefix, limits));
+            let _subscribed = client.subscribe(stored).await.map_err(NatsError::from)?;
+            api::info(client, &stream.name, None).await?;
+            self.check_permissions()?;
         }
         Ok(())
+    }
+
+    fn check_permissions(&self) -> Result<(), StreamError> {
+        let refusal = self.refusals.reason();
+        refusal.map_or(Ok(()), |answer| Err(StreamError::NotPermitted { answer }))
     }
 
     /// Makes a stream, unless it exists with the same subjects.
@@ -470,7 +484,9 @@ impl Driver {
                 to_wake.notify_one();
             }
         };
-        let client = shared.settings.nats.connect_observed("watchfire histories", observe).await?;
+        let nats = &shared.settings.nats;
+        let client =
+            nats.connect_observed("watchfire histories", &shared.refusals, observe).await?;
         shared.make_all(&client, all).await?;
         tokio::spawn(watch::run(client.clone(), shared.clone(), handler.clone(), wake));
         let reads = Arc::new(Semaphore::new(READS_MAX));
