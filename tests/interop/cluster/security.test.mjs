@@ -48,8 +48,12 @@ describe('NATS servers that not everyone may use', { skip: whyNoNats }, () => {
 
   it('a credentials file', async (t) => {
     const { server, user } = await writeCredentials(folder)
-    const { url } = await startOne(t, ['-c', server])
-    await assertTheyMeet(t, url, { 'cluster.credentials_file': user })
+    // Its account has no JetStream, which only histories need.
+    const [nats] = await startNats(1, ['-c', server], { jetStream: false })
+    t.after(() => nats.kill())
+    const { url } = nats
+    const rules = '[{ pattern = "room:*", join = "anyone", presence = true }]'
+    await assertTheyMeet(t, url, { 'cluster.credentials_file': user, 'channels.rules': rules })
     await assert.rejects(start(url), /authorization/i)
   })
 })

@@ -217,6 +217,25 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
     }).finally(() => nats.kill())
   })
 
+  it('a stream of histories that somebody else made', { skip: whyNoNats }, async () => {
+    await buildNats()
+    const [nats] = await startNats(1)
+    const name = 'test-faults-history-100-300s'
+    await isNamed('histories_away', {
+      fault: 'The stream of the histories is replaced by another one',
+      settings: {
+        'cluster.nats': nats.url,
+        'cluster.prefix': 'test.faults',
+        'channels.rules': '[{ pattern = "kept:*", join = "anyone", history = {} }]',
+      },
+      inject: async (_, undo) => {
+        await nats.request(`$JS.API.STREAM.DELETE.${name}`)
+        await nats.request(`$JS.API.STREAM.CREATE.${name}`, { name, subjects: ['other'] })
+        undo(() => nats.request(`$JS.API.STREAM.DELETE.${name}`))
+      },
+    }).finally(() => nats.kill())
+  })
+
   it('a backend that does not answer', () =>
     isNamed('backend_away', {
       fault: 'The backend of hooks is not there',

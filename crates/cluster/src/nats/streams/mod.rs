@@ -582,7 +582,7 @@ async fn read(client: &Client, shared: &Shared, request: &StreamRequest) -> Opti
     }
 }
 
-/// `None`: the replica that answered lacks messages that the leader has.
+/// `None`: the replica that answered lacks messages that the leader has, or the stream was replaced meanwhile.
 async fn read_once(
     client: &Client,
     shared: &Shared,
@@ -592,18 +592,21 @@ async fn read_once(
     let StreamRequest { limits, after, until, .. } = *request;
     let place = names::place(&request.topic);
     let subject = format!("{}.{place}", names::published(&shared.prefix, limits));
+    // Before the read: later messages arrive by themselves, because the leader knows who follows the topic.
+    let before = api::info(client, &stream.name, Some(&subject)).await?;
     let (messages, extent) = api::read(client, &stream.name, &subject, after).await?;
     // After the read, so that messages that were dropped meanwhile count as missing.
-    let info = api::info(client, &stream.name, Some(&subject)).await?;
+    let info = api::info(client, &stream.name, None).await?;
     let first = info.state.first;
-    let is_whole = after > 0 || extent.count >= info.count();
+    let is_whole = after > 0 || extent.count >= before.count();
     let has_until = extent.last >= until || first > until;
-    if !is_whole || !has_until {
+    let is_same_stream = epoch(&stream.name, &before) == epoch(&stream.name, &info);
+    if !is_whole || !has_until || !is_same_stream {
         return Ok(None);
     }
     let is_full = extent.count >= limits.messages as u64;
     // A stream without messages of the topic is known up to its end.
-    let is_empty = extent.count == 0 && info.count() == 0;
+    let is_empty = extent.count == 0 && before.count() == 0;
     let age = |stored_at: &str| info.age(stored_at);
     let messages = messages.into_iter().map(|raw| StreamMessage {
         age: age(&raw.stored_at),
@@ -615,6 +618,6 @@ async fn read_once(
         epoch: epoch(&stream.name, &info),
         messages: messages.collect(),
         complete_from: if is_full { extent.first } else { first.saturating_sub(1) },
-        last: if is_empty { info.state.last.max(after) } else { extent.last },
+        last: if is_empty { before.state.last.max(after) } else { extent.last },
     }))
 }

@@ -68,21 +68,17 @@ impl Watch {
         let known_epoch = stream.epoch.load(Ordering::Relaxed);
         let info = match api::info(&self.client, &stream.name, None).await {
             // Somebody has deleted it, or nobody has made it: the rules of another machine name its limits.
-            Err(StreamError::NotFound) => {
-                self.shared.make(&self.client, stream).await?;
-                api::info(&self.client, &stream.name, None).await?
-            }
-            info => info?,
+            Err(StreamError::NotFound) => None,
+            info => Some(info?),
         };
-        let epoch = epoch(&stream.name, &info);
-        if epoch != known_epoch {
-            stream.epoch.store(epoch, Ordering::Relaxed);
-            stream.last.store(info.state.last, Ordering::Relaxed);
+        let is_known = |info: &StreamInfo| epoch(&stream.name, info) == known_epoch;
+        let Some(info) = info.filter(is_known) else {
+            self.shared.make(&self.client, stream).await?;
             *look = Look::default();
             tracing::warn!(stream = stream.name, "another stream keeps the histories now");
             self.handler.replaced(stream.limits);
             return Ok(());
-        }
+        };
         if info.state.last < seen {
             look.regressions += 1;
             if look.regressions >= REGRESSIONS {
