@@ -83,6 +83,22 @@ describe('histories of several machines', { skip: whyNoNats }, () => {
     }
   })
 
+  it('a topic has a history on all machines as soon as one has a rule for it', async (t) => {
+    const open = '[{ pattern = "kept:*", join = "anyone", publish = "clients" }]'
+    const { machines } = await start(t, 2, 1, [{}, { 'channels.rules': open }])
+    const topic = freshTopic('kept')
+    const first = await follow(t, machines[1], topic)
+    assert.deepEqual(await speak(first.channel, 0, 5), Array(5).fill('ok'))
+    await untilHas(first.seen, 5)
+    first.client.socket.disconnect()
+    const speaker = await follow(t, machines[0], topic)
+    assert.deepEqual(await speak(speaker.channel, 5, 10), Array(5).fill('ok'))
+    const again = await follow(t, machines[1], topic, first.seen)
+    await untilHas(again.seen, 10)
+    assert.deepEqual(again.seen.numbers, numbers(0, 10))
+    assert.deepEqual(again.seen.recovered, [false, true])
+  })
+
   it('without NATS clients stay, messages are refused, and afterwards clients hear what was stored', async (t) => {
     const nats = await startNats(1)
     const ways = await Promise.all([Cuttable.to(nats[0].port), Cuttable.to(nats[0].port)])

@@ -128,8 +128,6 @@ fn base() -> Config {
     settings.server.shards = 1;
     settings.channels.rules = vec![rule("news:*", None)];
     settings.section_mut::<ApiSettings>().key = KEY.into();
-    // Only a sign that there are other machines: the test links them itself.
-    settings.cluster.nats = vec!["nats://127.0.0.1:4222".into()];
     Config { settings, has_notes: true }
 }
 
@@ -203,20 +201,11 @@ fn changes() -> Vec<(&'static str, Config)> {
         change(&mut config);
         config
     };
-    let history = || Some(HistoryRule::default());
-    let with_history = |config: &mut Config, at: usize, pattern: &str| {
-        config.settings.channels.rules.insert(at, rule(pattern, history()));
+    let with_history = |config: &mut Config| {
+        config.settings.channels.rules.push(rule("other:*", Some(HistoryRule::default())));
     };
-    let mut unrelated = base();
-    with_history(&mut unrelated, 0, "other:*");
-    let mut changed = base();
-    changed.settings.channels.rules = vec![rule("news:*", history())];
-    let mut before = base();
-    with_history(&mut before, 0, "news:1");
     vec![
-        ("one more rule with history", unrelated),
-        ("history for a rule", changed),
-        ("a rule with history before another", before),
+        ("one more rule with history", change(with_history)),
         ("one more rule", change(|config| config.settings.channels.rules.push(rule("x:*", None)))),
         ("no HTTP API", change(|config| config.settings.section_mut::<ApiSettings>().key.clear())),
         ("no notes", change(|config| config.has_notes = false)),
@@ -293,24 +282,6 @@ fn a_machine_without_the_http_api_answers_the_calls_of_one_that_has_it() {
     // The client is at the other machine, so only its answer counts the client.
     let info = ok(&one.server, "info", &json!({}));
     assert_eq!((&info["clients"], &info["processes"]), (&json!(1), &json!(2)), "{info}");
-}
-
-#[test]
-fn a_topic_with_a_history_on_one_machine_is_recovered_on_any() {
-    let mut keeping = base();
-    keeping.settings.channels.rules = vec![rule("news:*", Some(HistoryRule::default()))];
-    let (one, other) = (start(0, &base()), start(1, &keeping));
-    link(&one, &other);
-    let (mut early, reply) = join(&other, "news:1", json!({}));
-    let before = reply["position"].as_str().expect("a position").to_owned();
-    one.server.endpoint().broadcast("news:1", "news", json!({ "number": 1 })).expect("an object");
-    assert_eq!(next(&mut early, "news")["number"], 1);
-    for machine in [&one, &other] {
-        let payload = json!({ "history": { "after": before } });
-        let (mut late, reply) = join(machine, "news:1", payload);
-        assert_eq!(reply["recovered"], true, "node {}: {reply}", machine.node);
-        assert_eq!(next(&mut late, "news")["number"], 1);
-    }
 }
 
 #[test]
