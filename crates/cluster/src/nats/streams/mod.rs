@@ -39,7 +39,7 @@ use watchfire_types::{FixedHash, VitalThread};
 
 pub use self::api::{StreamError, StreamMessage};
 pub use self::names::StreamLimits;
-pub use self::publisher::Unpublished;
+pub use self::publisher::{OnPublished, Unpublished};
 use self::publisher::{Publish, Publisher};
 use crate::nats::refusals::Refusals;
 use crate::nats::settings::{NatsError, NatsSettings};
@@ -269,7 +269,7 @@ impl Streams {
         limits: StreamLimits,
         (event, payload): (&str, &str),
         id: Option<&str>,
-        done: Box<dyn FnOnce(Result<(u64, u64), Unpublished>) + Send>,
+        done: OnPublished,
     ) {
         let stream = self.shared.stream(limits);
         let subject =

@@ -33,13 +33,16 @@ pub enum Unpublished {
     TooLarge { bytes_max: usize },
 }
 
+/// Gets the epoch and the sequence of a message, once it is stored.
+pub type OnPublished = Box<dyn FnOnce(Result<(u64, u64), Unpublished>) + Send>;
+
 /// A message to publish.
 pub(super) struct Publish {
     pub stream: Arc<Stream>,
     pub subject: String,
     pub body: Bytes,
     pub id: Option<String>,
-    pub done: Box<dyn FnOnce(Result<(u64, u64), Unpublished>) + Send>,
+    pub done: OnPublished,
 }
 
 impl Publish {
