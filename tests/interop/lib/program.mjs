@@ -50,6 +50,11 @@ export class Program {
     return waitUntil(check, what, ms)
   }
 
+  /** Sends it a signal that does not end it. */
+  signal(signal) {
+    this.#child.kill(signal)
+  }
+
   /** Ends it, and waits for its end. */
   async stop(signal = 'SIGTERM', ms = SOON_MS) {
     this.#child.kill(signal)
