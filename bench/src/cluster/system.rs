@@ -57,7 +57,9 @@ impl Engine {
         Ok(match self {
             Engine::Nats => {
                 let mut command = guarded_command(&programs.nats_server)?;
-                command.args(["-a", "127.0.0.1", "-p", &port]);
+                command.args(["-a", "127.0.0.1", "-p", &port, "-js", "-sd"]);
+                // Streams in memory write nothing there.
+                command.arg(std::env::temp_dir().join("watchfire-bench-nats"));
                 command
             }
             // Nothing is written to disk.
@@ -146,9 +148,12 @@ pub fn watchfire(programs: &Programs, address: SocketAddr, more: &[&str]) -> Res
     );
     let mut command = guarded_command(&programs.watchfire)?;
     command.args(["serve", "--listen", &address.to_string(), "--set", &rules]);
-    for setting in
-        ["admin.listen=[]", "socket.idle_timeout=30m", "limits.joins_per_second_per_socket=10000"]
-    {
+    for setting in [
+        "admin.listen=[]",
+        "cluster.history_storage=memory",
+        "socket.idle_timeout=30m",
+        "limits.joins_per_second_per_socket=10000",
+    ] {
         command.args(["--set", setting]);
     }
     command.args(more);
