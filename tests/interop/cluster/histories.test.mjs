@@ -41,7 +41,10 @@ describe('histories of several machines', { skip: whyNoNats }, () => {
   async function start(t, count = 2, servers = 1, more) {
     const nats = await startNats(servers)
     const urls = nats.map(({ url }) => url)
-    const machines = await startMachines(Array.from({ length: count }, () => urls), { more })
+    const machines = await startMachines(
+      Array.from({ length: count }, () => urls),
+      { more },
+    )
     t.after(() => Promise.all([...machines.map((machine) => machine.stop()), ...nats.map((server) => server.kill())]))
     return { nats, machines }
   }
@@ -154,7 +157,10 @@ describe('histories of several machines', { skip: whyNoNats }, () => {
     const has = () => stored.every((n) => listener.seen.numbers.includes(n))
     await waitUntil(has, 'each message that was stored arrives', 20_000)
     assert.deepEqual(listener.seen.recovered, [false])
-    assert(listener.seen.numbers.every((n, at, all) => at === 0 || n >= all[at - 1]), 'in order')
+    assert(
+      listener.seen.numbers.every((n, at, all) => at === 0 || n >= all[at - 1]),
+      'in order',
+    )
   })
 
   it('the start says how to turn JetStream on', async (t) => {
