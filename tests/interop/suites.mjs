@@ -81,8 +81,7 @@ const SUITES = {
       names: ['delivers messages and presence between machines', 'removes the clients of a machine that is killed', 'TLS and a password'],
     },
   },
-  // The plans of these two seeds have all faults of one machine but `kill worker`, which loses or swaps messages of its last moment.
-  // SLICE_TOPOLOGIES in faults/plan.mjs widens the slice to machines and NATS servers.
+  // One machine without `kill worker`, which loses or swaps messages of its last moment, and three machines with a NATS server each.
   faults: { files: testsIn('faults'), slice: { env: { FAULT_SLICE: '1', FAULT_SEED: '4947', FAULT_SEEDS: '2' } } },
   observe: {
     files: testsIn('observe'),
