@@ -246,8 +246,8 @@ fn method() -> Vec<String> {
         "Messages of a topic are numbered. A client must receive each number once and in order: from \
          its first join, over the cut, to the end."
             .to_owned(),
-        "Watchfire keeps histories in the memory of its processes (`history = { messages = 1000, age = \
-         \"2m\", bytes = \"1MiB\" }`). Centrifugo keeps them in Redis (`history_size` 1,000, \
+        "On one machine, Watchfire keeps histories in memory (`history = { messages = 1000, age = \"2m\", \
+         bytes = \"1MiB\" }`). On three, JetStream of one NATS server stores them in files. Centrifugo keeps them in Redis (`history_size` 1,000, \
          `history_ttl` 120 s, `force_recovery`), and sends all missed messages of a topic in the answer \
          to the join. Ably documents that its clients recover after at most two minutes; here the rule \
          decides."
