@@ -340,7 +340,13 @@ pub enum StartError {
     #[error(transparent)]
     Nats(#[from] NatsError),
     #[error("cannot keep histories in NATS: {0}")]
-    Stream(#[from] StreamError),
+    Stream(StreamError),
+}
+
+impl From<StreamError> for StartError {
+    fn from(cause: StreamError) -> Self {
+        StartError::Stream(cause)
+    }
 }
 
 impl Shared {
