@@ -202,6 +202,14 @@ impl Lookup {
         if let (Reference::Digest(digest), None) = (reference, stored) {
             return self.fetch_digest(digest).await;
         }
+        // The answer to the same question may have arrived since the store was searched.
+        if let Reference::Tag(tag) = reference
+            && let Some(known) = self.shared.catalog.tag(&self.pull.id(), tag, &self.accept.key)
+            && known.age < self.shared.settings.tag_ttl
+            && let Some(manifest) = self.shared.manifests.get(&known.digest)?
+        {
+            return Ok(manifest);
+        }
         let named = match upstream.manifest_head(repository, reference, &self.accept.header).await {
             Ok(named) => named,
             // Some registries refuse `HEAD`, and one that lacks the manifest says so again.
