@@ -45,7 +45,7 @@ export class Machine {
     return this.#pid ? [this.#pid, ...children(this.#pid)] : []
   }
 
-  /** What its programs wrote about panics. */
+  /** The lines of its programs about panics. */
   get panics() {
     return this.#servers.flatMap(({ stderr }) => stderr.split('\n').filter((line) => line.includes('panicked')))
   }

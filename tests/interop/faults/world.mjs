@@ -51,7 +51,7 @@ export async function run(seed, topology, folder) {
     }
     await world.finish()
   } catch (error) {
-    // What was recorded until then is judged too.
+    // The history until then is judged, too.
     world.trouble(error.stack)
   } finally {
     world.end()

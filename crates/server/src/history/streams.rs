@@ -260,7 +260,7 @@ impl Storage for StreamStorage {
     }
 }
 
-/// What the streams send to the storage, while it exists.
+/// Passes the messages of the streams to the storage, while it exists.
 struct Handler(Weak<StreamStorage>);
 
 impl StreamHandler for Handler {
