@@ -2,13 +2,13 @@
 
 /**
  * Where faults happen: the processes of each machine, the number of NATS servers, and whether a machine knows only one of them.
- * @type {Record<string, { machines: number[], nats: number, isOwn?: boolean }>}
+ * @type {Record<string, { machines: number[], nats: number, isOwn?: boolean, replicas?: number }>}
  */
 export const TOPOLOGIES = {
   'one-machine': { machines: [3], nats: 0 },
   'one-nats': { machines: [2, 1, 1], nats: 1 },
   'own-nats': { machines: [1, 1, 1], nats: 3, isOwn: true },
-  'three-nats': { machines: [2, 1, 1], nats: 3 },
+  'three-nats': { machines: [2, 1, 1], nats: 3, replicas: 3 },
 }
 
 /** The topologies of the slice in `make test`, by turns of its seeds. */

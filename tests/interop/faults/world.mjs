@@ -89,7 +89,7 @@ class World {
   }
 
   async start(folder) {
-    const { machines, nats, isOwn } = this.#topology
+    const { machines, nats, isOwn, replicas } = this.#topology
     this.#monitors = await listeningPorts(nats)
     const more = (at) => ['-js', '-sd', path.join(folder, `nats-${at}`), '-n', `nats-${at}`, '-m', String(this.#monitors[at])]
     this.#nats = nats > 0 ? await startNats(nats, more) : []
@@ -97,8 +97,9 @@ class World {
     const urls = this.#nats.map(({ url }) => url)
     const ports = await listeningPorts(machines.length)
     this.#machines = machines.map((processes, at) => {
-      const cluster = nats > 0 ? { 'cluster.nats': JSON.stringify(isOwn ? [urls[at]] : urls), 'cluster.prefix': 'test.faults' } : {}
-      return new Machine({ port: ports[at], processes, settings: { ...SETTINGS, ...cluster } })
+      const cluster = { 'cluster.nats': JSON.stringify(isOwn ? [urls[at]] : urls), 'cluster.prefix': 'test.faults' }
+      const histories = { 'cluster.history_replicas': replicas ?? 1 }
+      return new Machine({ port: ports[at], processes, settings: { ...SETTINGS, ...(nats > 0 && { ...cluster, ...histories }) } })
     })
     await Promise.all(this.#machines.map((machine) => machine.start()))
     this.#started = performance.now()
