@@ -305,6 +305,18 @@ impl Client {
     }
 }
 
+impl Process {
+    /// Compares the topic with the stream, as a process does once a second.
+    fn compare(&mut self, stream: &Stream) {
+        for (_, known) in self.followers.to_compare(None, |_| true, stream.last, 1) {
+            let last = stream.kept.keys().next_back().copied().unwrap_or(0);
+            let last = if last > known { last } else { 0 };
+            self.followers.handle_compared("t", known, last, stream.last, stream.first);
+            self.run();
+        }
+    }
+}
+
 /// Each step loses, delays or reorders what a real network and a real stream may. At the end, a client has
 /// each message once and in order, or was told after the last one that it has not.
 #[test]
@@ -338,21 +350,7 @@ fn no_message_is_missed_in_silence() {
                         process.answer(read);
                     }
                 }
-                4 => {
-                    let compared = process.followers.to_compare(None, |_| true, stream.last, 1);
-                    for (_, known) in compared {
-                        let last = stream.kept.keys().next_back().copied().unwrap_or(0);
-                        let last = if last > known { last } else { 0 };
-                        process.followers.handle_compared(
-                            "t",
-                            known,
-                            last,
-                            stream.last,
-                            stream.first,
-                        );
-                        process.run();
-                    }
-                }
+                4 => process.compare(&stream),
                 5 => {
                     stream.last += rng.below(3); // Messages of other topics.
                 }
