@@ -123,19 +123,18 @@ fn limit_default() -> u32 {
     LIMIT_DEFAULT
 }
 
-/// `{"messages":[{"event","payload","position"}],"position","recovered"}`, from the process that writes
-/// the topic's log.
+/// `{"messages":[{"event","payload","position"}],"position","recovered"}`.
 async fn history(processes: &Processes, body: &[u8]) -> Result<String, CallError> {
     let HistoryParams { topic, after, limit } = parse(body)?;
     processes.check_topic(&topic)?;
     check_limit(limit)?;
-    let Some(owner) = processes.history_owner(&topic) else {
+    if !processes.has_history(&topic) {
         let message =
             format!("topic {topic:?} has no history: no rule in channels.rules keeps one");
         return Err(CallError::new(Code::TopicInvalid, message));
-    };
+    }
     let question = Question::History { topic: &topic, after: after.as_deref(), limit };
-    processes.ask(owner, &question).await
+    processes.ask_here(&question).await
 }
 
 #[derive(Deserialize)]

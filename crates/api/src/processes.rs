@@ -55,10 +55,9 @@ impl Processes {
         Ok(answers)
     }
 
-    /// The process that writes the log of a topic. `None`: the topic has no history.
-    pub fn history_owner(&self, topic: &str) -> Option<NodeId> {
-        let history = self.own.history.as_ref().filter(|history| history.has(topic))?;
-        Some(history.owner_of(topic))
+    /// Whether a topic has a history.
+    pub fn has_history(&self, topic: &str) -> bool {
+        self.own.history.as_ref().is_some_and(|history| history.has(topic))
     }
 
     /// Asks one process.
@@ -106,7 +105,8 @@ impl Processes {
         Ok(None)
     }
 
-    async fn ask_here(&self, question: &Question<'_>) -> Result<String, CallError> {
+    /// Asks this process.
+    pub async fn ask_here(&self, question: &Question<'_>) -> Result<String, CallError> {
         let (sender, answer) = oneshot::channel();
         self.own.answer(question, move |answer| drop(sender.send(answer)));
         match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {

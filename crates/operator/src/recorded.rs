@@ -62,6 +62,7 @@ impl Recorded {
             let (used, max) = used.zip(max).filter(|(_, max)| *max > 0.0)?;
             Some(LimitView { name, used, max, unit, setting })
         };
+        // The limit is for each process: in the sum of all, a full one would not show.
         let fullest = self.processes.values().max_by(|one, other| {
             let share = |figures: &ProcessFigures| figures.open_fds / figures.max_fds.max(1.0);
             share(one).total_cmp(&share(other))

@@ -115,6 +115,7 @@ impl Recorder {
         let snapshots = self.operator.metrics_page.collect().await;
         let system = SystemFigures::read(&self.folder);
         let (wall, steady) = (SystemTime::now(), SystemInstant::now());
+        // The steady clock never jumps, so a difference is a step of the wall clock.
         let clock_jump =
             self.last.replace((wall, steady)).map_or(0.0, |(last_wall, last_steady)| {
                 seconds_between(last_wall, wall) - (steady - last_steady).as_secs_f64()

@@ -449,6 +449,8 @@ impl Watch {
 
 impl CheckState {
     fn note(&mut self, check: &Check, time_ms: u64, seen: Option<String>) -> Option<Change> {
+        // Only samples against the present state count, in a row. So a value that swings around its
+        // limit changes nothing.
         match (&mut self.trouble, seen) {
             (None, None) => self.in_a_row = 0,
             (Some(trouble), Some(summary)) => {

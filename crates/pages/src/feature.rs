@@ -158,6 +158,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
         stun_metrics: StunMetrics::default(),
         metrics: (*metrics).clone(),
         sites,
+        public_url: settings.server.public_url.clone(),
         report: page_settings.report,
         has_rooms: settings.channels.open_rooms,
         p2p: gateway_limits(&p2p),
@@ -212,6 +213,7 @@ struct PageServices {
     stun_metrics: StunMetrics,
     metrics: Arc<Metrics>,
     sites: Arc<SiteHosts>,
+    public_url: String,
     report: String,
     has_rooms: bool,
     /// The limits of the gateway; `None` without one.
@@ -220,7 +222,7 @@ struct PageServices {
 
 impl Part for PageServices {
     fn routes(self: Arc<Self>) -> Router {
-        sites::app_routes(self.sites.clone())
+        sites::app_routes(self.sites.clone(), &self.public_url)
     }
 
     /// Answers the hosts of sites with their shell only.

@@ -3,8 +3,14 @@
 #[cfg(feature = "embed")]
 mod router;
 
+#[cfg(any(feature = "embed", feature = "testing"))]
+use std::io;
+#[cfg(feature = "testing")]
+use std::net::Ipv4Addr;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+#[cfg(any(feature = "embed", feature = "testing"))]
+use std::os::unix::net::UnixStream;
 
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 
@@ -65,7 +71,7 @@ impl Server {
 pub struct EmbeddedServer {
     server: RunningServer,
     /// The path of sockets, as `socket.mount` sets it.
-    #[cfg_attr(not(feature = "embed"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "embed", feature = "testing")), allow(dead_code))]
     socket_path: String,
 }
 
@@ -80,6 +86,13 @@ impl EmbeddedServer {
     /// [`Server::routes`](crate::Server::routes).
     pub fn accept(&self, connection: TcpStream) -> Result<(), Refused> {
         hand_over(&self.server.adopter(), connection.into(), ClientAddress::OfSocket)
+    }
+
+    /// One end of a pair of sockets, whose other end the event loops serve, and the path of sockets.
+    #[cfg(feature = "testing")]
+    pub(crate) fn open(&self) -> io::Result<(UnixStream, &str)> {
+        let from = (Ipv4Addr::LOCALHOST, 0).into();
+        Ok((open_pair(&self.server.adopter(), from)?, &self.socket_path))
     }
 
     /// A handle for broadcasts and pushes from any thread.
@@ -101,6 +114,14 @@ impl EmbeddedServer {
     pub async fn drain(self) {
         self.server.drain().await;
     }
+}
+
+/// Opens a pair of sockets, and hands one end over as the connection of a client with this address.
+#[cfg(any(feature = "embed", feature = "testing"))]
+fn open_pair(adopter: &Adopter, from: SocketAddr) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    hand_over(adopter, theirs.into(), ClientAddress::OfPair(from)).map_err(io::Error::other)?;
+    Ok(ours)
 }
 
 fn hand_over(adopter: &Adopter, fd: OwnedFd, client: ClientAddress) -> Result<(), Refused> {

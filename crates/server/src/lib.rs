@@ -55,6 +55,7 @@
 //! | `settings-file` | `Layers`: settings from TOML files, the environment and the command line |
 //! | `tls` | HTTPS, with certificates from files and ACME servers |
 //! | `full` | all of them |
+//! | `testing` | the module `testing`: tests of channels without a port; `full` does not have it |
 //!
 //! # Versions
 //!
@@ -94,6 +95,8 @@ mod server;
 mod service_manager;
 mod settings;
 mod shard;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod tls;
 mod token;
 mod traces;

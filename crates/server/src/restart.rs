@@ -22,6 +22,7 @@ use watchfire_cluster::workers::{
 };
 use watchfire_sockets::{InheritedListener, ListenError, Listeners, SocketLimits};
 
+use crate::history::{HandOverSockets, LogKeeper};
 use crate::service_manager;
 
 /// How long the new program may take until all its processes serve.
@@ -36,6 +37,8 @@ struct HandOver {
     listeners: Vec<SocketAddr>,
     /// Whether the service manager opened the listeners. Then they replace `server.listen`.
     is_from_service_manager: bool,
+    /// Whether the last two descriptors are the sockets over which the histories are handed over.
+    has_histories: bool,
 }
 
 /// The listeners that this process did not open itself.
@@ -44,6 +47,7 @@ pub(crate) struct Inherited {
     listeners: Vec<InheritedListener>,
     is_from_service_manager: bool,
     predecessor: Option<Predecessor>,
+    histories: Option<HandOverSockets>,
 }
 
 impl Inherited {
@@ -54,15 +58,20 @@ impl Inherited {
         let Some((inheritance, predecessor)) = join_predecessor()? else {
             let listeners = service_manager::inherited_listeners()?;
             let is_from_service_manager = !listeners.is_empty();
-            return Ok(Inherited { listeners, is_from_service_manager, predecessor: None });
+            return Ok(Inherited { listeners, is_from_service_manager, ..Inherited::default() });
         };
-        let Inheritance { data, descriptors } = inheritance;
+        let Inheritance { data, mut descriptors } = inheritance;
         let hand_over: HandOver = serde_json::from_slice(&data)?;
+        let of_histories = match hand_over.has_histories {
+            true => descriptors.split_off(descriptors.len().saturating_sub(2)),
+            false => Vec::new(),
+        };
         let pairs = hand_over.listeners.into_iter().zip(descriptors);
         Ok(Inherited {
             listeners: pairs.map(|(wanted, socket)| InheritedListener { wanted, socket }).collect(),
             is_from_service_manager: hand_over.is_from_service_manager,
             predecessor: Some(predecessor),
+            histories: of_histories.try_into().ok().map(HandOverSockets::from_descriptors),
         })
     }
 
@@ -74,7 +83,7 @@ impl Inherited {
     /// The listeners for `shards` event loops: the inherited ones, and new ones for the addresses
     /// that have none. Returns what is needed for the end of this process, too.
     pub fn open(self, listen: &[SocketAddr], shards: usize) -> Result<Opened, OpenError> {
-        let Inherited { listeners, is_from_service_manager, predecessor } = self;
+        let Inherited { listeners, is_from_service_manager, predecessor, histories } = self;
         let listen = match is_from_service_manager {
             true => {
                 let mut addresses = Vec::new();
@@ -96,8 +105,9 @@ impl Inherited {
             program: Program::running(),
             copies,
             is_from_service_manager,
+            histories: None,
         };
-        Ok(Opened { listeners, listen, restarts, predecessor })
+        Ok(Opened { listeners, listen, restarts, predecessor, histories })
     }
 }
 
@@ -108,6 +118,8 @@ pub(crate) struct Opened {
     pub listen: Vec<SocketAddr>,
     pub restarts: Restarts,
     pub predecessor: Option<Predecessor>,
+    /// The way to the histories of the predecessor.
+    pub histories: Option<HandOverSockets>,
 }
 
 /// Why the listeners cannot be opened.
@@ -134,6 +146,8 @@ pub(crate) struct Restarts {
     /// While these are open, connections wait in the listeners. They are closed when a drain begins.
     copies: Vec<InheritedListener>,
     is_from_service_manager: bool,
+    /// The histories to hand over, if they are in this process.
+    pub histories: Option<LogKeeper>,
 }
 
 impl Restarts {
@@ -178,12 +192,18 @@ impl Restarts {
         let hand_over = HandOver {
             listeners: self.copies.iter().map(|copy| copy.wanted).collect(),
             is_from_service_manager: self.is_from_service_manager,
+            has_histories: self.histories.is_some(),
         };
         let descriptors = self.copies.iter().map(|copy| copy.socket.try_clone());
-        let inheritance = Inheritance {
-            data: serde_json::to_vec(&hand_over).expect("addresses have a JSON form"),
-            descriptors: descriptors.collect::<Result<_, _>>()?,
-        };
+        let mut descriptors = descriptors.collect::<Result<Vec<_>, _>>()?;
+        if let Some(keeper) = &self.histories {
+            let (ours, of_successor) = HandOverSockets::pair()?;
+            let keeper = keeper.clone();
+            ours.give(move |link| keeper.give(link))?;
+            descriptors.extend(of_successor.into_descriptors());
+        }
+        let data = serde_json::to_vec(&hand_over).expect("addresses have a JSON form");
+        let inheritance = Inheritance { data, descriptors };
         start_successor(self.program.command(), inheritance, READY_TIMEOUT).await
     }
 }

@@ -85,7 +85,7 @@ impl Server {
             tls::check_redirect_addresses(self.settings()).map_err(StartError::Tls)?;
         }
         let listen = &self.settings().server.listen;
-        let Opened { listeners, listen, restarts, predecessor } =
+        let Opened { listeners, listen, mut restarts, predecessor, histories } =
             inherited.open(listen, shards(self.settings()))?;
         let mut settings = self.settings().clone();
         settings.server.listen = listen;
@@ -99,7 +99,9 @@ impl Server {
             }
         };
         let is_paused = machine.is_some();
-        let role = ProcessRole { inherited: Some(listeners), is_successor, is_paused, ..role };
+        let taken = histories.and_then(|sockets| sockets.take(self.settings()));
+        let inherited = Some(listeners);
+        let role = ProcessRole { inherited, is_successor, is_paused, taken, ..role };
         let cluster_settings = self.settings().cluster.clone();
         let _outlived = outlived_signals()?;
         let server = self.start_as(role)?;
@@ -113,6 +115,7 @@ impl Server {
             _ => None,
         };
         server.start_histories().await?;
+        restarts.histories = server.endpoint().keeper();
         machines::settle(server.cluster(), links.as_ref()).await;
         server.accept_clients();
         let addresses = server.addresses().to_vec();

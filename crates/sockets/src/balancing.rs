@@ -25,7 +25,7 @@ impl ConnectionBalancer {
         Ok(ConnectionBalancer { listeners })
     }
 
-    /// Send new connections to these sockets from now on. A socket's number is its index in the
+    /// Sends new connections to these sockets from now on. A socket's number is its index in the
     /// order in which the port's sockets were opened. If no socket has the number, the kernel's
     /// hash decides.
     ///

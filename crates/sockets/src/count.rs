@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Add `n`.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
@@ -23,7 +23,7 @@ impl Count {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Add 1 from any thread. A count that uses this must not use `add` or `sub`.
+    /// Adds 1 from any thread. A count that uses this must not use `add` or `sub`.
     pub(crate) fn add_one_from_anywhere(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ pub struct HistogramTotals {
 }
 
 impl HistogramTotals {
-    /// Add up histograms with these bounds.
+    /// Adds up histograms with these bounds.
     pub fn of<'a>(
         bounds: &'static [u64],
         histograms: impl IntoIterator<Item = &'a Histogram>,

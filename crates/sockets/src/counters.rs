@@ -170,7 +170,7 @@ pub enum CloseCause {
 }
 
 impl ShardCounters {
-    /// Count the end of a socket's queue.
+    /// Counts the end of a socket's queue.
     pub(crate) fn queue_ended(&self, queue: &Outbound, tick: u32) {
         self.histograms.queue_ages.observe(u64::from(tick.wrapping_sub(queue.began())));
     }
@@ -223,7 +223,7 @@ impl SocketCounters {
         self.shards.iter().map(|shard| shard.queued_bytes_largest.get()).max().unwrap_or(0)
     }
 
-    /// Add up the histograms of all shards.
+    /// Adds up the histograms of all shards.
     pub fn histograms(&self) -> SocketHistograms {
         let histograms = || self.shards.iter().map(|shard| &shard.histograms);
         SocketHistograms {
@@ -251,7 +251,7 @@ impl SocketCounters {
         self.shards.len()
     }
 
-    /// Add up all shards.
+    /// Adds up all shards.
     pub fn totals(&self) -> SocketTotals {
         let mut totals = SocketTotals::default();
         for shard in &self.shards {

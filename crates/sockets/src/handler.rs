@@ -21,7 +21,7 @@ pub trait SocketHandler: 'static {
     /// Messages that other threads send to this shard through its [`crate::ShardSender`].
     type Message: Send + 'static;
 
-    /// Decide what to do with a request, from its head alone. No response has been sent yet.
+    /// Decides what to do with a request, from its head alone. No response has been sent yet.
     fn route(
         &mut self,
         now: Instant,
@@ -79,12 +79,12 @@ pub trait SocketHandler: 'static {
         let _ = sockets;
     }
 
-    /// Do one slice of pending work (about 2,000 sends); true if more is pending. The shard serves
-    /// HTTP and its other sockets between two slices.
+    /// Does one slice of pending work (about 2,000 sends); true if more is pending. The shard
+    /// serves HTTP and its other sockets between two slices.
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool;
 
-    /// Hand a connection over to another process, where [`crate::Adopter`] receives it. No response
-    /// has been sent yet. An `Err` returns a connection that no process took.
+    /// Hands a connection over to another process, where [`crate::Adopter`] receives it. No
+    /// response has been sent yet. An `Err` returns a connection that no process took.
     ///
     /// - [`HandoffTarget::Owner`]: [`SocketHandler::route`] returned [`Route::HandOff`]. A returned
     ///   connection is answered 503.

@@ -125,7 +125,7 @@ impl Adopter {
         Adopter { movers: movers.into(), next: Arc::default() }
     }
 
-    /// Give a connection to the shards in turn. A shard whose queue is full is skipped. The
+    /// Gives a connection to the shards in turn. A shard whose queue is full is skipped. The
     /// connection is returned if every shard's queue is full, or every shard has ended.
     ///
     /// If `sockets_max` is reached, the shard offers a connection without a request to another

@@ -81,7 +81,7 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Parse a head. Returns it with its length in bytes; `None` if it is incomplete.
+    /// Parses a head. Returns it with its length in bytes; `None` if it is incomplete.
     pub fn parse(
         bytes: &'a [u8],
         slots: &'a mut HeadSlots<'a>,

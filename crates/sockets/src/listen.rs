@@ -64,8 +64,8 @@ impl From<io::Error> for PartsError {
 }
 
 impl Listeners {
-    /// Listen on each address with `sockets_each` sockets. The kernel distributes connections among
-    /// them. Port 0 takes one free port for all sockets and addresses.
+    /// Listens on each address with `sockets_each` sockets. The kernel distributes connections
+    /// among them. Port 0 takes one free port for all sockets and addresses.
     ///
     /// `is_shared` sets `SO_REUSEPORT`, so that the same user can open more sockets on the address
     /// later. More than one socket for each address implies it. An address on which another server
@@ -107,7 +107,7 @@ impl Listeners {
         ConnectionBalancer::new(self.first_shard())
     }
 
-    /// Distribute the listeners over processes, whose numbers of shards differ by at most 1.
+    /// Distributes the listeners over processes, whose numbers of shards differ by at most 1.
     pub fn split(self, processes: usize) -> Vec<Listeners> {
         assert!(processes > 0, "listeners are split over at least one process");
         let Listeners { addresses, shards, numbered } = self;
@@ -125,7 +125,7 @@ impl Listeners {
         (self.addresses, self.shards.into_iter().flatten().collect())
     }
 
-    /// Build listeners from the result of [`Listeners::into_parts`], in the same order, with the
+    /// Builds listeners from the result of [`Listeners::into_parts`], in the same order, with the
     /// same [`Listeners::sockets_per_shard`].
     pub fn from_parts(
         addresses: Vec<SocketAddr>,

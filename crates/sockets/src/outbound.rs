@@ -60,8 +60,8 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// Begin a queue with a frame whose first `sent` bytes are already written. [`Outbound::has_room`]
-    /// explains the limit of the queue.
+    /// Begins a queue with a frame whose first `sent` bytes are already written.
+    /// [`Outbound::has_room`] explains the limit of the queue.
     pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32, bytes_max: usize) -> Self {
         Outbound {
             sent,
@@ -164,7 +164,7 @@ impl Outbound {
         self.frames.push_back(Queued { bytes, is_own });
     }
 
-    /// Drop all frames except one that is partly sent: the next frame must begin after its end.
+    /// Drops all frames except one that is partly sent: the next frame must begin after its end.
     pub(crate) fn keep_started(&mut self) {
         self.frames.truncate(usize::from(self.sent > 0));
         self.waiting = 0;
@@ -173,7 +173,7 @@ impl Outbound {
         self.bytes = self.frames.front().map_or(0, |frame| cost(&frame.bytes) - self.sent);
     }
 
-    /// Write until the queue is empty or the kernel's buffer is full. Returns the bytes written.
+    /// Writes until the queue is empty or the kernel's buffer is full. Returns the bytes written.
     pub(crate) fn flush(&mut self, socket: &OwnedFd, tick: u32) -> Result<usize, Broken> {
         let mut total = 0;
         while !self.frames.is_empty() {

@@ -58,7 +58,7 @@ impl ProxyHeader {
     /// Longest accepted header in bytes, including the additional values of version 2.
     pub const BYTES_MAX: usize = 4096;
 
-    /// Parse the first bytes of a connection. Returns the header and its length, or `None` if more
+    /// Parses the first bytes of a connection. Returns the header and its length, or `None` if more
     /// bytes are needed.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProxyHeaderError> {
         if begins(bytes, V1_START) {

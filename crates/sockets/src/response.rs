@@ -22,7 +22,7 @@ impl Handshake {
     }
 }
 
-/// Replace `response` with the response to a valid WebSocket handshake.
+/// Replaces `response` with the response to a valid WebSocket handshake.
 pub(crate) fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Vec<u8>) {
     response.clear();
     response.extend_from_slice(

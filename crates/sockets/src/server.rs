@@ -75,7 +75,7 @@ impl From<rustls::Error> for StartError {
     }
 }
 
-/// Listen, and start the shards.
+/// Listens, and starts the shards.
 ///
 /// `router` answers the requests that [`SocketHandler::route`] leaves to HTTP. The client's address
 /// is in [`axum::extract::ConnectInfo`]. `make` is called once on each shard's thread, with the
@@ -167,7 +167,7 @@ pub fn start<T: SocketHandler>(
     })
 }
 
-/// Count and report the panic that ended an event loop. Runs on the loop's own thread.
+/// Counts and reports the panic that ended an event loop. Runs on the loop's own thread.
 fn note_panic(
     panic: LoopPanic,
     counters: &SocketCounters,
@@ -183,7 +183,7 @@ fn note_panic(
     });
 }
 
-/// Listen on each address with one socket per shard.
+/// Listens on each address with one socket per shard.
 fn listen(
     addresses: &[SocketAddr],
     shards: usize,
@@ -238,7 +238,7 @@ impl<M> SocketServer<M> {
         &self.limits
     }
 
-    /// Begin to accept connections, if the settings said to wait for this.
+    /// Begins to accept connections, if the settings said to wait for this.
     pub fn accept_clients(&self) {
         self.lifecycle.send_if_modified(|stage| {
             let is_paused = *stage == Lifecycle::Paused;
@@ -249,9 +249,9 @@ impl<M> SocketServer<M> {
         });
     }
 
-    /// Stop listening, let requests finish, and close the WebSockets with 1012, spread evenly over
-    /// `period` so that clients do not reconnect all at the same time. Returns when all shards have ended:
-    /// after `period`, plus at most `close_timeout` for clients that do not answer.
+    /// Stops listening, lets requests finish, and closes the WebSockets with 1012, spread evenly
+    /// over `period` so that clients do not reconnect all at the same time. Returns when all shards
+    /// have ended: after `period`, plus at most `close_timeout` for clients that do not answer.
     ///
     /// Only this process's copies of inherited listeners are closed. While another process keeps a
     /// copy, new clients wait in the kernel for the server that replaces this one.
@@ -263,8 +263,8 @@ impl<M> SocketServer<M> {
     }
 }
 
-/// Grow the kernel's table of descriptors in one step. Otherwise the kernel doubles it repeatedly while
-/// connections arrive, and each time pauses every thread of the process for 10 to 20 ms.
+/// Grows the kernel's table of descriptors in one step. Otherwise the kernel doubles it repeatedly
+/// while connections arrive, and each time pauses every thread of the process for 10 to 20 ms.
 fn grow_descriptor_table(any: BorrowedFd<'_>, sockets_max: usize) {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let last = files.map_or(TABLE_DESCRIPTORS_MAX, |files| {
@@ -277,7 +277,7 @@ fn grow_descriptor_table(any: BorrowedFd<'_>, sockets_max: usize) {
     drop(rustix::io::fcntl_dupfd_cloexec(any, number));
 }
 
-/// Derive `sockets_max` from the open-file limit if it is 0.
+/// Derives `sockets_max` from the open-file limit if it is 0.
 fn resolve(mut limits: SocketLimits, is_tls: bool) -> SocketLimits {
     if limits.sockets_max == 0 {
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

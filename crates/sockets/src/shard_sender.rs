@@ -31,8 +31,8 @@ impl<M> ShardSender<M> {
         self.shard
     }
 
-    /// Queue a message and wake the shard. If the queue is full or the shard has ended, the message
-    /// is returned and counted as dropped.
+    /// Queues a message and wakes the shard. If the queue is full or the shard has ended, the
+    /// message is returned and counted as dropped.
     pub fn send(&self, message: M) -> Result<(), ShardQueueFull<M>> {
         self.sender.try_send(message).map_err(|refused| {
             self.counters.shard(self.shard).shard_queue_drops.add_one_from_anywhere();

@@ -34,7 +34,7 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Read {
     }
 }
 
-/// Read bytes that stay available to the next read.
+/// Reads bytes that stay available to the next read.
 pub(crate) fn peek(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
     receive(socket, buffer, RecvFlags::PEEK)
 }
@@ -45,7 +45,7 @@ pub(crate) fn is_all_read(socket: &OwnedFd) -> bool {
     !matches!(peek(socket, &mut [0]), Read::Bytes(_))
 }
 
-/// Write without blocking. Returns the bytes that the kernel accepted: 0 if its buffer is full.
+/// Writes without blocking. Returns the bytes that the kernel accepted: 0 if its buffer is full.
 pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
     loop {
         return match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
@@ -77,7 +77,7 @@ pub(crate) fn write_all_of(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<u
 #[derive(Debug)]
 pub(crate) struct Broken;
 
-/// Shut down the sending side of the connection.
+/// Shuts down the sending side of the connection.
 pub(crate) fn end_writing(socket: &OwnedFd) {
     // It fails only when the connection is already gone.
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
@@ -89,7 +89,7 @@ pub(crate) fn peer(socket: impl AsFd) -> io::Result<SocketAddr> {
     Ok(canonical(address).ok_or(io::ErrorKind::Unsupported)?)
 }
 
-/// Accept a connection. Also returns the client's address, in the form of [`peer`].
+/// Accepts a connection. Also returns the client's address, in the form of [`peer`].
 pub(crate) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Option<SocketAddr>), Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, address) = rustix::net::acceptfrom_with(listener, flags)?;

@@ -73,6 +73,7 @@ async fn run_supervisor() -> io::Result<ExitCode> {
             println!("{event}");
             let _ = io::stdout().flush();
         }),
+        links: None,
         limits: limits(arguments.next().and_then(|period| period.parse().ok())),
     };
     let (mut stops, mut kills) =

@@ -39,6 +39,7 @@
 //!     startup_data: b"settings".to_vec(),
 //!     command: Box::new(|_| Command::new("/proc/self/exe")),
 //!     events: Box::new(|event| println!("{event}")),
+//!     links: None,
 //!     limits: SupervisorLimits::default(),
 //! };
 //! let stop = async { tokio::signal::ctrl_c().await };
@@ -63,8 +64,8 @@ pub use control::{Control, Order};
 pub use handoff::{HANDOFF_BYTES_MAX, HandoffCounts, HandoffSocket};
 pub use join::{CONTROL_VARIABLE, Link, WorkerSetup, join_supervisor};
 pub use plan::{
-    Ended, Plan, STARTUP_DATA_BYTES_MAX, SuperviseError, SupervisorEvent, SupervisorLimits,
-    WORKERS_MAX,
+    Ended, Plan, STARTUP_DATA_BYTES_MAX, SUPERVISOR, SuperviseError, SupervisorEvent,
+    SupervisorLimits, SupervisorLinks, WORKERS_MAX,
 };
 pub use successor::{
     Inheritance, PREDECESSOR_VARIABLE, Predecessor, SuccessorError, join_predecessor,

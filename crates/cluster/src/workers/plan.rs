@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -14,6 +15,12 @@ pub const WORKERS_MAX: u16 = 256;
 
 /// Longest [`Plan::startup_data`], in bytes.
 pub const STARTUP_DATA_BYTES_MAX: usize = 64 << 20;
+
+/// The supervisor's place in the link of a worker to it. No worker has this slot.
+pub const SUPERVISOR: NodeId = NodeId(u16::MAX);
+
+/// Takes the supervisor's ends of links to workers.
+pub type SupervisorLinks = Box<dyn FnMut(NodeId, UnixStream) + Send>;
 
 /// The workers to run, and their setup.
 pub struct Plan {
@@ -32,6 +39,10 @@ pub struct Plan {
     pub command: Box<dyn Fn(NodeId) -> Command + Send + Sync>,
     /// Called with each event on the supervisor's task. It must not block.
     pub events: Box<dyn FnMut(SupervisorEvent) + Send>,
+    /// Called with one end of a socket to each worker that starts; the worker has the other end as its
+    /// [`Link`](crate::workers::Link) to [`SUPERVISOR`]. Called again when the worker has lost it. `None`:
+    /// workers have no such link.
+    pub links: Option<SupervisorLinks>,
     /// Timeouts and pauses.
     pub limits: SupervisorLimits,
 }

@@ -16,8 +16,8 @@ use watchfire_types::{Instant, NodeId};
 
 use crate::workers::packet;
 use crate::workers::plan::{
-    Ended, Plan, STARTUP_DATA_BYTES_MAX, SuperviseError, SupervisorEvent, SupervisorLimits,
-    WORKERS_MAX,
+    Ended, Plan, STARTUP_DATA_BYTES_MAX, SUPERVISOR, SuperviseError, SupervisorEvent,
+    SupervisorLimits, SupervisorLinks, WORKERS_MAX,
 };
 use crate::workers::supervisor::{Event, Failure, Input, Output, Supervisor};
 use crate::workers::worker::{
@@ -50,7 +50,10 @@ pub async fn supervise(
         }
         let wake = supervisor.supervisor.next_wake().map(|at| at.since(supervisor.now()));
         let input = tokio::select! {
-            Some((slot, event)) = worker_events.recv() => supervisor.input_of(slot, event),
+            Some((slot, event)) = worker_events.recv() => match supervisor.input_of(slot, event) {
+                Some(input) => input,
+                None => continue,
+            },
             _ = &mut stop, if !is_stopped => {
                 is_stopped = true;
                 Input::Stop
@@ -74,6 +77,9 @@ struct Driver {
     listeners: Vec<Listeners>,
     command: Box<dyn Fn(NodeId) -> std::process::Command + Send + Sync>,
     events: Box<dyn FnMut(SupervisorEvent) + Send>,
+    links: Option<SupervisorLinks>,
+    /// The number of each slot's newest link to the supervisor.
+    links_to: Vec<u64>,
     started_at: std::time::Instant,
     worker_events: mpsc::Sender<(u16, WorkerEvent)>,
     /// The slots of workers that do not respond.
@@ -89,7 +95,7 @@ struct Driver {
 
 impl Driver {
     fn new(plan: Plan) -> Result<(Driver, mpsc::Receiver<(u16, WorkerEvent)>), SuperviseError> {
-        let Plan { workers, listeners, startup_data, command, events, limits } = plan;
+        let Plan { workers, listeners, startup_data, command, events, links, limits } = plan;
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(SuperviseError::Workers { workers });
         }
@@ -121,6 +127,8 @@ impl Driver {
             limits,
             command,
             events,
+            links,
+            links_to: vec![0; slots],
             started_at: std::time::Instant::now(),
             worker_events: event_sender,
             unresponsive: watch::Sender::default(),
@@ -143,10 +151,17 @@ impl Driver {
         }
     }
 
-    fn input_of(&mut self, slot: u16, event: WorkerEvent) -> Input {
-        match event {
+    fn input_of(&mut self, slot: u16, event: WorkerEvent) -> Option<Input> {
+        Some(match event {
             WorkerEvent::Ready => Input::Ready(slot),
             WorkerEvent::Heartbeat => Input::Heartbeat(slot),
+            WorkerEvent::LinkLost { to, number } if to == SUPERVISOR.0 => {
+                // Otherwise another link is on its way to the worker already.
+                if number == self.links_to[usize::from(slot)] {
+                    self.link(slot);
+                }
+                return None;
+            }
             WorkerEvent::LinkLost { to, number } => Input::LinkLost { slot, to, number },
             WorkerEvent::Sent => Input::Sent(slot),
             WorkerEvent::Ended(status) => {
@@ -156,7 +171,24 @@ impl Driver {
                 while self.tasks.try_join_next().is_some() {}
                 Input::Ended(slot)
             }
-        }
+        })
+    }
+
+    /// Links a worker to the supervisor, if it has such a link.
+    fn link(&mut self, slot: u16) {
+        let Some(links) = &mut self.links else { return };
+        let Ok((bus, handoff)) = link() else {
+            // It cannot follow the supervisor, so it begins again when there are descriptors.
+            if let Some(handle) = &self.workers[usize::from(slot)] {
+                handle.kill();
+            }
+            return;
+        };
+        links(NodeId(slot), bus.0.into());
+        let number = &mut self.links_to[usize::from(slot)];
+        *number += 1;
+        let (to, number) = (SUPERVISOR.0, *number);
+        self.send(slot, OutgoingMessage::Link { to, number, bus: bus.1, handoff: handoff.1 });
     }
 
     /// Carries out all outputs of the supervisor.
@@ -197,6 +229,7 @@ impl Driver {
                 let pid = handle.pid;
                 self.workers[usize::from(slot)] = Some(handle);
                 self.tasks.spawn(task.run());
+                self.link(slot);
                 self.supervisor.handle_input(self.now(), Input::Started(slot));
                 let restarts = self.supervisor.restarts_of(slot);
                 (self.events)(SupervisorEvent::Started { slot: NodeId(slot), pid, restarts });

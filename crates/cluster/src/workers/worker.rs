@@ -16,14 +16,15 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::workers::join::{CONTROL_VALUE, CONTROL_VARIABLE};
 use crate::workers::packet::{self, DESCRIPTORS_MAX, Wait};
+use crate::workers::plan::SUPERVISOR;
 use crate::workers::protocol::{
     PROTOCOL, STARTUP_DATA_PIECE_BYTES, SupervisorMessage, WorkerReport,
 };
 use crate::workers::successor::PREDECESSOR_VARIABLE;
 use crate::workers::supervisor::QUEUED_LINKS_MAX;
 
-/// Maximum messages that wait for one worker: links, a begin and a drain.
-const OUTGOING_MAX: usize = QUEUED_LINKS_MAX as usize + 2;
+/// Maximum messages that wait for one worker: links, one to the supervisor, a begin and a drain.
+const OUTGOING_MAX: usize = QUEUED_LINKS_MAX as usize + 3;
 
 /// The pause before a retry while too many descriptors are in flight.
 const CROWDED_PAUSE: Duration = Duration::from_millis(2);
@@ -163,7 +164,7 @@ impl WorkerTask {
                     if next.is_some() =>
                 {
                     match next.take() {
-                        Some(OutgoingMessage::Link { .. }) => self.report(WorkerEvent::Sent).await,
+                        Some(OutgoingMessage::Link { to, .. }) if to != SUPERVISOR.0 => self.report(WorkerEvent::Sent).await,
                         Some(OutgoingMessage::Begin) => self.has_begun = true,
                         _ => {}
                     }

@@ -53,6 +53,7 @@ impl Running {
             events: Box::new(move |event| {
                 let _ = events_in.send(event);
             }),
+            links: None,
             limits,
         };
         let (stop, stopped) = oneshot::channel::<()>();

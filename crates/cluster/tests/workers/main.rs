@@ -307,6 +307,7 @@ fn an_invalid_plan_is_refused() {
         startup_data: Vec::new(),
         command: Box::new(|_| Command::new(PROGRAM)),
         events: Box::new(|_| {}),
+        links: None,
         limits: limits(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

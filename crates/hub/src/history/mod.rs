@@ -1,21 +1,18 @@
-//! The recent messages of topics, by epoch and offset, replicated between processes.
+//! The recent messages of topics, by their positions.
 //!
-//! [`Log`] keeps the messages of one topic. [`Replicas`] is one process's part of the replication: one
-//! process owns each topic and writes its log, and every process with subscribers has a copy.
-//!
-//! [`Followers`] takes their place on several machines: there the messages are stored in streams of NATS
-//! JetStream, which each process follows.
+//! [`Logs`] has the messages of all topics, in the process that writes them. On one machine that is the only process, or
+//! the supervisor of several. On several machines, streams of NATS JetStream store the messages.
+//! [`Followers`] is the part of a process that does not write them: it follows the topics of its clients.
 //!
 //! Absent on purpose: clocks, I/O and subscribers.
 
 mod followers;
 mod log;
-mod packet;
+mod logs;
 mod position;
-mod replicas;
+mod sweep;
 
 pub use followers::{FollowerOutput, FollowerTotals, Followers, ReadRequest, ReadTopic, Stored};
-pub use log::{Bounds, Comparison, Log, LogImage, Message, Origin, Positioned};
-pub use packet::Packet;
+pub use log::{Bounds, Message, Positioned};
+pub use logs::{LogTotals, Logs, LogsImage, Placed, TopicImage};
 pub use position::{InvalidPosition, Position};
-pub use replicas::{Environment, Output, Replicas, Totals};

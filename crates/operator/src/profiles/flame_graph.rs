@@ -108,6 +108,7 @@ impl Picture {
         if part * inner < WIDTH_MIN {
             return Ok(());
         }
+        // The root is at the bottom, so that a function stands on its caller.
         let y = HEAD + (self.rows - 1 - row) * ROW;
         let (x, width) = (MARGIN + left * inner, part * inner);
         let (samples, percent, colour) = (node.samples, part * 100.0, Colour(name));

@@ -19,6 +19,7 @@ impl Profile {
         let mut locations = HashMap::<&Function, u64>::new();
         for stack in &self.stacks {
             let ids = stack.functions.iter().map(|function| {
+                // In this format, 0 stands for no location.
                 let next = locations.len() as u64 + 1;
                 *locations.entry(function).or_insert(next)
             });
@@ -53,6 +54,7 @@ impl Profile {
         message.number(10, nanoseconds(self.duration));
         message.message(11, &value_type(&mut texts, "cpu", "nanoseconds"));
         message.number(12, period);
+        // The texts are last, because every field above may add one.
         for text in &texts.list {
             message.bytes(6, text.as_bytes());
         }

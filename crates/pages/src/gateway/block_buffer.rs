@@ -118,6 +118,7 @@ impl BlockBuffer {
         let late: Vec<Multihash> =
             state.pending.iter().filter(is_late).map(|(hash, _)| hash.clone()).collect();
         for hash in late {
+            // The room of a block that is still being fetched is released by `abandon` or `end`.
             if state.stored.contains_key(&hash) {
                 state.note_read(&hash);
             }

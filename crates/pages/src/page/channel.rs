@@ -245,6 +245,7 @@ impl PageChannel {
         let to = PeerId::from_bytes(*to);
         match self.pages.signal(socket.now(), page, from, to) {
             Ok(address) => {
+                // The operator's page warns if such browsers signal and none of them reaches STUN.
                 if socket.counted_address().is_some_and(|address| !address.is_loopback()) {
                     self.metrics.signals_outside.inc();
                 }

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 
 use super::hosts::SiteHosts;
-use crate::web_client::{find, respond};
+use crate::web_client::{HTML, PublicIndex, find, respond};
 
 /// The policy of the app: only its own code runs, and nothing that it shows can send data out.
 /// `https:` is for WebTransport to terminals, whose addresses are not known in advance.
@@ -40,8 +40,15 @@ const NOT_BUILT: &str = "The web client is not part of this binary.\n\
 /// The home page, which says that content from a share sheet did not arrive. See `received-hash.ts` of the web client.
 const NOT_RECEIVED: &str = "/#received-nothing";
 
-/// The paths of the web client, and its files.
-pub(crate) fn routes(hosts: Arc<SiteHosts>) -> Router {
+/// The state of the routes of the app.
+struct App {
+    hosts: Arc<SiteHosts>,
+    /// `None` on a server that does not know its public address.
+    index: Option<PublicIndex>,
+}
+
+/// The paths of the web client, and its files. `public_url` is `server.public_url`.
+pub(crate) fn routes(hosts: Arc<SiteHosts>, public_url: &str) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/chat", get(index))
@@ -50,7 +57,7 @@ pub(crate) fn routes(hosts: Arc<SiteHosts>) -> Router {
         .route("/frame", get(frame))
         .route("/receive", post(refuse_shared).fallback(asset))
         .fallback(asset)
-        .with_state(hosts)
+        .with_state(Arc::new(App { hosts, index: PublicIndex::new(public_url) }))
 }
 
 /// Refuses content from the share sheet of a phone, which a browser without the app's service worker sends here. Its body is
@@ -59,18 +66,21 @@ async fn refuse_shared() -> impl IntoResponse {
     (StatusCode::SEE_OTHER, [(header::LOCATION, NOT_RECEIVED), (header::CONNECTION, "close")])
 }
 
-async fn index(State(hosts): State<Arc<SiteHosts>>, headers: HeaderMap) -> Response {
-    shell(&hosts, &headers)
+async fn index(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    shell(&app, &headers)
 }
 
-fn shell(hosts: &SiteHosts, headers: &HeaderMap) -> Response {
-    let Some((file, encoding)) = find("index.html", headers) else {
+fn shell(app: &App, headers: &HeaderMap) -> Response {
+    let response = if let Some(index) = &app.index {
+        index.respond(headers)
+    } else if let Some((file, encoding)) = find("index.html", headers) {
+        respond(file.data, encoding, HTML, "no-cache")
+    } else {
         return (StatusCode::SERVICE_UNAVAILABLE, NOT_BUILT).into_response();
     };
-    let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
     let mut response = with_policy(response, APP_POLICY);
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let Some(sites) = host.and_then(|host| hosts.site_authority(host)) else {
+    let Some(sites) = host.and_then(|host| app.hosts.site_authority(host)) else {
         return response;
     };
     // The app shows sites in frames. The document around a frame restricts it to one site.
@@ -86,7 +96,7 @@ async fn frame(headers: HeaderMap) -> Response {
     let Some((file, encoding)) = find("frame.html", &headers) else {
         return (StatusCode::SERVICE_UNAVAILABLE, NOT_BUILT).into_response();
     };
-    let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
+    let response = respond(file.data, encoding, HTML, "no-cache");
     let mut response = with_policy(response, FRAME_POLICY);
     // In browsers that support this header: no connections by any API.
     let name = header::HeaderName::from_static("connection-allowlist");
@@ -95,7 +105,7 @@ async fn frame(headers: HeaderMap) -> Response {
 }
 
 /// The app's scripts, styles and pictures. For any other path the app itself, with status 404.
-async fn asset(State(hosts): State<Arc<SiteHosts>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn asset(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
     let is_page = path.is_empty() || path.ends_with(".html");
     // Only this script may become a service worker of the app's origin.
@@ -106,10 +116,10 @@ async fn asset(State(hosts): State<Arc<SiteHosts>>, uri: Uri, headers: HeaderMap
             let hashed = path.starts_with("assets/");
             let cache = if hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
             let policy = if path.starts_with(PDF_WORKER) { PDF_WORKER_POLICY } else { APP_POLICY };
-            with_policy(respond(file, encoding, kind.as_ref(), cache), policy)
+            with_policy(respond(file.data, encoding, kind.as_ref(), cache), policy)
         }
         _ => {
-            let mut response = shell(&hosts, &headers);
+            let mut response = shell(&app, &headers);
             if response.status() == StatusCode::OK {
                 *response.status_mut() = StatusCode::NOT_FOUND;
             }

@@ -11,7 +11,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use watchfire::feature::Metrics;
 
 use super::hosts::{RequestTarget, SiteHosts};
-use crate::web_client::{find, respond};
+use crate::web_client::{HTML, find, respond};
 
 /// The paths of a site's shell and worker. They hide files of the site with the same paths.
 const SHELL_PATH: &str = "/.watchfire/shell";
@@ -59,7 +59,7 @@ fn serve(request: &Request, embedders: &str) -> Option<Response> {
     match (request.uri().path(), is_worker) {
         (SHELL_PATH, false) => {
             let (file, encoding) = find("site.html", headers)?;
-            let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
+            let response = respond(file.data, encoding, HTML, "no-cache");
             // Scripts may use this origin and reach no other. Only the app may embed it.
             let policy = format!(
                 "sandbox allow-scripts allow-same-origin allow-forms; default-src 'none'; \
@@ -71,7 +71,7 @@ fn serve(request: &Request, embedders: &str) -> Option<Response> {
         (WORKER_PATH, true) => {
             let (file, encoding) = find("site-worker.js", headers)?;
             let kind = "text/javascript; charset=utf-8";
-            let mut response = respond(file, encoding, kind, "no-cache");
+            let mut response = respond(file.data, encoding, kind, "no-cache");
             let name = header::HeaderName::from_static("service-worker-allowed");
             response.headers_mut().insert(name, HeaderValue::from_static("/"));
             Some(with_policy(response, "default-src 'none'".to_owned()))

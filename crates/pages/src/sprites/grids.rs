@@ -309,6 +309,7 @@ impl ReplicatedGrids {
         let mut state = self.state.lock();
         let Ok(poll) = state.poll_of(grid, peer) else { return Some(PollResponse::NoSlot) };
         poll.last_request_at = now;
+        // A client that polls again no longer reads the older response, so no arrival may go there.
         let older = poll.parked.take().and_then(Parked::wake);
         let is_due = poll.is_due();
         if !is_due {

@@ -129,6 +129,7 @@ impl ReplicatedGrids {
         }
         let was_present = state.is_present(grid, peer);
         state.slots.take(grid, peer, from);
+        // A peer that only moved to another process has the same neighbours as before.
         if !was_present {
             self.notify_around(state, grid, peer);
         }

@@ -58,6 +58,8 @@ impl Allowance {
         };
         let bucket = self.hasher.hash_one((address.is_ipv4(), network)) as usize % BUCKETS;
         let bucket = &mut self.buckets[bucket];
+        // Both are checked before one is spent: an address over its own limit must not use up the
+        // answers of all others.
         if !self.each.has_one(now, *bucket) || !self.all.has_one(now, self.full_at) {
             return false;
         }

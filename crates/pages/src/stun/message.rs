@@ -90,6 +90,7 @@ impl BindingRequest {
                 rest.split_at_checked(len.next_multiple_of(4)).ok_or(ParseError::BadLength)?;
             if kind == FINGERPRINT {
                 let before = &datagram[..datagram.len() - attributes.len()];
+                // It covers all before it, so it must be the last one (RFC 8489, section 14.7).
                 if !rest.is_empty() || len != 4 || value != fingerprint(before) {
                     return Err(ParseError::BadFingerprint);
                 }

@@ -73,6 +73,26 @@ fn the_app_has_a_restrictive_content_security_policy() {
 }
 
 #[test]
+fn the_picture_of_a_link_has_a_whole_address_if_the_server_knows_its_own() {
+    let picture = |public_url: &str, encoding: &str| {
+        let mut settings = settings();
+        settings.server.public_url = public_url.into();
+        let server = start(settings);
+        // The host of a request is never in the document.
+        let head =
+            "GET /p/anything HTTP/1.1\r\nhost: evil.example\r\nx-forwarded-host: evil.example";
+        let head = format!("{head}\r\naccept-encoding: {encoding}\r\nconnection: close\r\n\r\n");
+        let response = support::http(&server, &head);
+        let at = response.find("og:image\" content=\"").expect("a picture of a link") + 19;
+        response[at..].split('"').next().expect("the rest").to_owned()
+    };
+    assert_eq!(picture("", "identity"), "/link.png");
+    let whole = "https://fire.example/link.png";
+    assert_eq!(picture("https://fire.example", "identity"), whole);
+    assert_eq!(picture("https://fire.example/path/", "br"), whole);
+}
+
+#[test]
 fn content_of_a_share_sheet_is_refused_without_reading_it() {
     let head = "POST /receive HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\n";
     let response = support::http(&server(), &format!("{head}the first bytes")).to_lowercase();

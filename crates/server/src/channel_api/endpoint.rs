@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use super::reply::Reply;
 use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
 use crate::cluster::{ClusterPart, PartLink, SendError};
-use crate::history::{History, LocalDelivery, NotStored, Stored};
+use crate::history::{History, LocalDelivery, LogKeeper, NotStored, Stored};
 use crate::machines::ClusterError;
 use crate::settings::Settings;
 
@@ -61,7 +62,7 @@ pub struct Endpoint {
 #[non_exhaustive]
 pub struct Published {
     /// The position of the message, as clients get it in the field `ref`. `None`: the topic has no
-    /// history, or only another process of this machine knows the position.
+    /// history.
     pub position: Option<String>,
 }
 
@@ -190,6 +191,18 @@ impl Endpoint {
         match &self.history {
             Some(history) => history.start().await,
             None => Ok(()),
+        }
+    }
+
+    /// The histories, if they are in this process.
+    pub(crate) fn keeper(&self) -> Option<LogKeeper> {
+        self.history.as_ref().and_then(|history| history.keeper())
+    }
+
+    /// Replaces the link to the supervisor, which keeps the histories.
+    pub(crate) fn link_keeper(&self, stream: UnixStream) {
+        if let Some(history) = &self.history {
+            history.link_keeper(stream);
         }
     }
 

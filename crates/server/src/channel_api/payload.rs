@@ -44,6 +44,19 @@ impl Body {
         serde_json::json!({ "reason": reason }).into()
     }
 
+    /// Parses the JSON text. Bytes are an error.
+    ///
+    /// ```
+    /// use watchfire::Body;
+    ///
+    /// let reason: serde_json::Value = Body::reason("full").json()?;
+    /// assert_eq!(reason["reason"], "full");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn json<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        self.as_payload().json()
+    }
+
     /// Rejects payloads that only a reply may carry.
     #[doc(hidden)]
     pub fn checked_object(self) -> Result<Body, PayloadError> {

@@ -24,7 +24,7 @@ const BUSY_RETRY: Duration = Duration::from_millis(50);
 /// }
 /// assert!(matches!(answer(0), Outcome::StopWith(_)));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub(crate) status: Cow<'static, str>,
     pub(crate) response: Body,
@@ -49,6 +49,16 @@ impl Reply {
     /// A status of the application's own. Clients match on its text.
     pub fn with_status(status: &str, response: impl Into<Body>) -> Self {
         Reply { status: status.to_owned().into(), response: response.into() }
+    }
+
+    /// The status, such as `ok`.
+    pub fn status(&self) -> &str {
+        &self.status
+    }
+
+    /// The response.
+    pub fn response(&self) -> &Body {
+        &self.response
     }
 
     /// This reply, or an error if the message that it answers is not stored.

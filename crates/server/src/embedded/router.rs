@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::net::UnixStream as StdStream;
 
 use axum::Router;
 use axum::body::Body;
@@ -18,9 +17,9 @@ use hyper::upgrade::{OnUpgrade, on};
 use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 use tokio::net::UnixStream;
-use watchfire_sockets::{Adopter, ClientAddress};
+use watchfire_sockets::Adopter;
 
-use super::{EmbeddedServer, hand_over};
+use super::{EmbeddedServer, open_pair};
 
 impl EmbeddedServer {
     /// The routes of sockets, `/socket/websocket` and `/socket/longpoll` (see `socket.mount`), for an
@@ -62,10 +61,9 @@ async fn forward(State(adopter): State<Adopter>, request: Request) -> Response {
 }
 
 async fn try_forward(adopter: &Adopter, mut request: Request) -> io::Result<Response> {
-    let (ours, theirs) = StdStream::pair()?;
     let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let from = from.map_or((Ipv4Addr::LOCALHOST, 0).into(), |ConnectInfo(from)| *from);
-    hand_over(adopter, theirs.into(), ClientAddress::OfPair(from)).map_err(io::Error::other)?;
+    let ours = open_pair(adopter, from)?;
     ours.set_nonblocking(true)?;
     let ours = TokioIo::new(UnixStream::from_std(ours)?);
     let (mut sender, connection) = http1::handshake(ours).await.map_err(io::Error::other)?;

@@ -1,6 +1,6 @@
 //! The metrics of the logs.
 
-use watchfire_hub::history::Totals;
+use watchfire_hub::history::{FollowerTotals, LogTotals};
 
 use crate::metrics::{CountersBy, MetricWriter};
 
@@ -36,38 +36,23 @@ impl HistoryMetrics {
         self.recoveries.inc([outcome]);
     }
 
-    pub fn write_replicas(&self, totals: &Totals, writer: &mut MetricWriter) {
-        let Totals { logs, messages, memory_bytes, dropped_logs, .. } = *totals;
-        self.write(logs, messages, memory_bytes, dropped_logs, writer);
-        writer.counter(
-            "history_dropped_publishes",
-            "Messages that were dropped because no process owned their topic in time",
-            totals.dropped_publishes,
-        );
-        writer.counter(
-            "history_diverged_logs",
-            "Logs that began again because two processes wrote at once",
-            totals.diverged_logs,
-        );
-    }
-
-    /// Writes the figures that all kinds of logs have.
-    pub fn write(
-        &self,
-        logs: usize,
-        messages: usize,
-        memory_bytes: usize,
-        dropped_logs: u64,
-        writer: &mut MetricWriter,
-    ) {
-        writer.gauge("history_logs", "Topics with a log in this process", logs as u64);
-        writer.gauge("history_messages", "Messages kept in this process", messages as u64);
-        writer.gauge("history_bytes", "Memory of all logs", memory_bytes as u64);
+    /// Writes the figures that all kinds of storage have.
+    pub fn write(&self, totals: &LogTotals, writer: &mut MetricWriter) {
+        let LogTotals { logs, messages, memory_bytes, dropped_logs } = *totals;
+        writer.gauge("history_logs", "Topics with kept messages", logs as u64);
+        writer.gauge("history_messages", "Kept messages", messages as u64);
+        writer.gauge("history_bytes", "Memory of kept messages", memory_bytes as u64);
         writer.counter(
             "history_dropped_logs",
-            "Logs that lost their messages because of channels.history_bytes_max",
+            "Topics that lost their messages because of channels.history_bytes_max",
             dropped_logs,
         );
         writer.counters("history_recoveries", "Joins with a position", &self.recoveries);
     }
+}
+
+/// The sizes of the caches of a process that follows its topics.
+pub(super) fn sizes_of(totals: &FollowerTotals) -> LogTotals {
+    let FollowerTotals { topics, messages, memory_bytes, dropped_topics, .. } = *totals;
+    LogTotals { logs: topics, messages, memory_bytes, dropped_logs: dropped_topics }
 }

@@ -1,48 +1,51 @@
 //! The recent messages of topics with a history.
 //!
-//! On one machine, its processes replicate them: `watchfire_hub::history::Replicas` decides, and this file carries
-//! its packets over the bus and its messages to the shards. Everything happens under one lock, so that messages
-//! reach the shards and the other processes in the order of their positions.
+//! Each kind of server stores them in another place, its [`Storage`]:
 //!
-//! With `[cluster] nats`, streams of JetStream store them, and no process owns a topic: see `streams`.
+//! | server | storage | |
+//! |---|---|---|
+//! | one process | its memory | `in_place` |
+//! | several processes | the memory of the supervisor, which the workers follow | `keeper`, `of_supervisor`, `following` |
+//! | several machines | streams of NATS JetStream, which all processes follow | `streams`, `following` |
 
+mod following;
+mod hand_over;
+mod in_place;
+mod keeper;
+mod messages;
 mod metrics;
+mod of_supervisor;
+mod publishes;
 #[cfg(feature = "cluster")]
 mod streams;
 mod topics;
 
-use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant as SystemInstant};
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use watchfire_channels::Patterns;
-use watchfire_hub::history::{
-    Bounds, Environment, Log, Message, Origin, Output, Packet, Position, Positioned, Replicas,
-};
-use watchfire_types::{Instant, NodeId};
+use watchfire_hub::history::{Bounds, Message, Position, Positioned};
+use watchfire_types::NodeId;
 
+use self::following::Following;
+pub(crate) use self::hand_over::{HandOverSockets, Taken};
+use self::in_place::InPlace;
+pub(crate) use self::keeper::LogKeeper;
 use self::metrics::HistoryMetrics;
 pub(crate) use self::metrics::Recovery;
+pub(crate) use self::of_supervisor::KeeperLink;
+use self::of_supervisor::SupervisorSource;
 use self::topics::{HistoryTopics, PatternList};
-use crate::cluster::{BoxFuture, Cluster, ClusterPart, PartLink};
+use crate::cluster::{BoxFuture, ClusterPart, PartLink};
 use crate::machines::ClusterError;
 use crate::metrics::{MetricSource, MetricWriter};
-use crate::settings::ClusterSettings;
+use crate::settings::Settings;
 
-/// How long a process among several waits for links to the others before it owns its first topic.
-const SETTLE_PERIOD: Duration = Duration::from_millis(500);
-
-/// A message between the histories of two processes.
+/// A message between the histories of two processes: the patterns of the sender with a history. The first
+/// message on a link.
 #[derive(Debug, Serialize, Deserialize)]
-enum ProcessMessage<'a> {
-    /// A message of the replicas.
-    Replicas(Cow<'a, Packet>),
-    /// The patterns of the sender with a history. The first message on a link.
-    Patterns(PatternList),
-}
+struct TellPatterns(PatternList);
 
 /// Brings messages to the shards of this process.
 pub(crate) trait LocalDelivery: Send + Sync {
@@ -66,23 +69,23 @@ type Done = Box<dyn FnOnce(Result<Stored, NotStored>) + Send>;
 /// Gets a log that was read; `None` when it could not be read.
 type OnRead = Box<dyn FnOnce(Option<Excerpt>) + Send>;
 
-/// The logs of this process.
+/// The histories of topics.
 pub struct History {
     link: PartLink,
-    started_at: SystemInstant,
     topics: Arc<HistoryTopics>,
     local: Local,
-    replicas: Mutex<Replicas<Topics>>,
-    /// On a server of several machines. Then the replicas have no topics.
-    storage: Option<Arc<dyn Storage>>,
+    storage: Arc<dyn Storage>,
     metrics: HistoryMetrics,
 }
 
-/// A storage outside of this server, from which its processes follow the messages of topics.
+/// The place of the messages.
 trait Storage: Send + Sync {
     /// Connects. Before, messages are not stored, and nothing is read.
-    fn start(self: Arc<Self>) -> BoxFuture<'static, Result<(), ClusterError>>;
+    fn start(self: Arc<Self>) -> BoxFuture<'static, Result<(), ClusterError>> {
+        Box::pin(async { Ok(()) })
+    }
 
+    /// See [`History::publish`].
     fn publish(&self, topic: &str, event: &str, payload: &str, id: Option<&str>, done: Done);
 
     /// See [`History::open`].
@@ -94,38 +97,33 @@ trait Storage: Send + Sync {
     /// See [`History::read_soon`].
     fn read_soon(&self, topic: &str, wanted: Wanted, on_read: OnRead);
 
+    /// See [`History::add_shard`].
     fn add_shard(&self, topic: &str);
 
+    /// See [`History::remove_shard`].
     fn remove_shard(&self, topic: &str);
 
     /// The rules of another process are known.
-    fn note_rules(&self);
+    fn note_rules(&self) {}
 
+    /// Replaces the link to the supervisor.
+    fn link(&self, _stream: UnixStream) {}
+
+    /// The logs, if they are in this process.
+    fn keeper(&self) -> Option<LogKeeper> {
+        None
+    }
+
+    /// Called ten times a second.
     fn tick(&self);
 
     fn write_metrics(&self, metrics: &HistoryMetrics, writer: &mut MetricWriter);
 }
 
-/// The facts that the replicas need about this process.
-struct Topics {
-    topics: Arc<HistoryTopics>,
-    cluster: Arc<Cluster>,
-}
-
-impl Environment for Topics {
-    fn bounds(&self, topic: &str) -> Option<Bounds> {
-        self.topics.bounds(topic)
-    }
-
-    fn is_subscribed(&self, topic: &str) -> bool {
-        self.cluster.is_subscribed(topic)
-    }
-}
-
 /// A message that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its position. `None`: only the process that writes the log knows it.
+    /// Its position. `None`: the topic has no history.
     pub position: Option<Position>,
 }
 
@@ -162,62 +160,53 @@ pub struct Excerpt {
     pub messages: Option<Vec<Positioned>>,
 }
 
-impl Excerpt {
-    fn of(log: &Log, wanted: Wanted) -> Excerpt {
-        let messages = match wanted {
-            Wanted::Nothing => Some(Vec::new()),
-            Wanted::After(position) => position.and_then(|position| log.since(position)),
-            Wanted::Last(count) => Some(log.newest(count)),
-        };
-        Excerpt { position: log.position(), messages }
-    }
-}
-
 impl History {
+    /// `keeper` is the link to the supervisor, if it keeps the logs. `taken` are the logs of the program that
+    /// this one replaces.
     pub(crate) fn new(
         link: PartLink,
-        seed: u64,
-        memory_bytes_max: usize,
-        settings: &ClusterSettings,
+        settings: &Settings,
+        keeper: Option<KeeperLink>,
+        taken: Option<Taken>,
     ) -> Result<Self, ClusterError> {
-        let known_topics = Arc::<HistoryTopics>::default();
-        let cluster = link.cluster().clone();
-        let settle = if cluster.is_alone() { Duration::ZERO } else { SETTLE_PERIOD };
-        let (me, settled_at) = (cluster.me(), Instant::ZERO + settle);
-        let local = Local::default();
-        let storage: Option<Arc<dyn Storage>> = match settings.is_on() {
-            false => None,
+        let (topics, local) = (Arc::<HistoryTopics>::default(), Local::default());
+        let memory_bytes_max = settings.channels.history_bytes_max;
+        let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
+        let (known, shards) = (topics.clone(), local.clone());
+        let storage: Arc<dyn Storage> = match keeper {
             #[cfg(feature = "cluster")]
-            true => {
-                let (topics, local) = (known_topics.clone(), local.clone());
-                Some(Arc::new(streams::StreamStorage::new(
-                    settings,
-                    topics,
-                    local,
-                    memory_bytes_max,
-                )?))
+            _ if settings.cluster.is_on() => {
+                let settings = crate::machines::stream_settings(&settings.cluster)?;
+                let streams = watchfire_cluster::nats::streams::Streams::new(settings);
+                Following::new(streams, known, shards, memory_bytes_max)
             }
-            #[cfg(not(feature = "cluster"))]
-            true => None, // The check of the settings has refused it.
+            Some(keeper) => {
+                let source = SupervisorSource::new(keeper).map_err(ClusterError::Keeper)?;
+                Following::new(source, known, shards, memory_bytes_max)
+            }
+            None => {
+                let bytes_max = settings.channels.history_bytes_max;
+                let keeper = LogKeeper::start(bytes_max, Some(shards), taken);
+                let keeper = keeper.map_err(ClusterError::Keeper)?;
+                Arc::new(InPlace { topics: known, keeper })
+            }
         };
-        let topics = Topics { topics: known_topics.clone(), cluster };
-        Ok(History {
-            link,
-            started_at: SystemInstant::now(),
-            topics: known_topics,
-            local,
-            replicas: Mutex::new(Replicas::new(me, topics, seed, memory_bytes_max, settled_at)),
-            storage,
-            metrics: HistoryMetrics::default(),
-        })
+        Ok(History { link, topics, local, storage, metrics: HistoryMetrics::default() })
     }
 
     /// Connects to the storage, if there is one.
     pub(crate) async fn start(&self) -> Result<(), ClusterError> {
-        match &self.storage {
-            Some(storage) => storage.clone().start().await,
-            None => Ok(()),
-        }
+        self.storage.clone().start().await
+    }
+
+    /// The logs, if they are in this process.
+    pub(crate) fn keeper(&self) -> Option<LogKeeper> {
+        self.storage.keeper()
+    }
+
+    /// Replaces the link to the supervisor.
+    pub(crate) fn link_keeper(&self, stream: UnixStream) {
+        self.storage.link(stream);
     }
 
     /// Sets which topics have a history, once the channels are known.
@@ -253,70 +242,38 @@ impl History {
         id: Option<&str>,
         done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
     ) {
-        if let Some(storage) = &self.storage {
-            return storage.publish(topic, event, payload, id, Box::new(done));
-        }
-        let message = Message { event: event.into(), payload: payload.into() };
-        let position = self.with(|replicas, now| replicas.publish(now, topic, message));
-        done(Ok(Stored { position }));
+        self.storage.publish(topic, event, payload, id, Box::new(done));
     }
 
-    /// Whether a topic has a log. If not, it is being made, and `LocalDelivery::ready` follows.
+    /// Whether the position of a topic is known. If not, it is being read, and `LocalDelivery::ready` follows.
     pub fn open(&self, topic: &str) -> bool {
-        if let Some(storage) = &self.storage {
-            return storage.open(topic);
-        }
-        self.with(|replicas, now| replicas.open(now, topic))
+        self.storage.open(topic)
     }
 
-    /// Reads a log. `None`: the topic has none here.
+    /// Reads the kept messages. `None`: they are not known here yet.
     pub fn read(&self, topic: &str, wanted: Wanted) -> Option<Excerpt> {
-        match &self.storage {
-            Some(storage) => storage.read(topic, wanted),
-            None => self.replicas.lock().log(topic).map(|log| Excerpt::of(log, wanted)),
-        }
+        self.storage.read(topic, wanted)
     }
 
-    /// Reads a log that may be outside of this server. `on_read` gets it, in this call or within seconds;
-    /// `None`: the topic has none here.
+    /// Reads the kept messages, also if they are not here yet. `on_read` gets them, in this call or within
+    /// seconds; `None`: they could not be read.
     pub fn read_soon(
         &self,
         topic: &str,
         wanted: Wanted,
         on_read: impl FnOnce(Option<Excerpt>) + Send + 'static,
     ) {
-        match &self.storage {
-            Some(storage) => storage.read_soon(topic, wanted, Box::new(on_read)),
-            None => {
-                // The process may be about to become the writer. Then the next call finds the log.
-                self.open(topic);
-                on_read(self.read(topic, wanted));
-            }
-        }
-    }
-
-    /// The process that writes the log of a topic, or is about to; this one if it can read it itself.
-    pub fn owner_of(&self, topic: &str) -> NodeId {
-        if self.storage.is_some() {
-            return self.link.cluster().me();
-        }
-        self.replicas.lock().owner_of(topic)
+        self.storage.read_soon(topic, wanted, Box::new(on_read));
     }
 
     /// A shard has its first joined client of a topic.
     pub(crate) fn add_shard(&self, topic: &str) {
-        if let Some(storage) = &self.storage {
-            return storage.add_shard(topic);
-        }
-        self.with(|replicas, now| replicas.add_shard(now, topic));
+        self.storage.add_shard(topic);
     }
 
     /// The last client of a shard has left a topic.
     pub(crate) fn remove_shard(&self, topic: &str) {
-        if let Some(storage) = &self.storage {
-            return storage.remove_shard(topic);
-        }
-        self.with(|replicas, now| replicas.remove_shard(now, topic));
+        self.storage.remove_shard(topic);
     }
 
     /// Counts the outcome of a join.
@@ -326,69 +283,10 @@ impl History {
 
     /// Does what is due. Called ten times a second.
     pub(crate) fn tick(&self) {
-        match &self.storage {
-            Some(storage) => storage.tick(),
-            None => self.with(Replicas::handle_tick),
-        }
+        self.storage.tick();
         if let Some(local) = self.local.get() {
             local.retry();
         }
-    }
-
-    /// Runs an action, and does what the replicas want after it. The lock is held meanwhile: what they
-    /// want goes to queues, which never wait.
-    fn with<T>(&self, act: impl FnOnce(&mut Replicas<Topics>, Instant) -> T) -> T {
-        let now = Instant::ZERO + self.started_at.elapsed();
-        let mut replicas = self.replicas.lock();
-        let result = act(&mut replicas, now);
-        let mut unsent = VecDeque::new();
-        while let Some(output) = replicas.poll_output() {
-            unsent.extend(self.apply(output));
-        }
-        for (topic, origin, message) in unsent {
-            replicas.hold(now, &topic, origin, message);
-        }
-        result
-    }
-
-    /// Does what the replicas want. Returns a message that could not be sent to its owner.
-    fn apply(&self, output: Output) -> Option<(String, Origin, Message)> {
-        let cluster = self.link.cluster();
-        match output {
-            Output::Send { to, packet: packet @ Packet::Publish { .. } } => {
-                if self.link.send(to, &ProcessMessage::Replicas(Cow::Borrowed(&packet))).is_err()
-                    && let Packet::Publish { topic, origin, message } = packet
-                {
-                    return Some((topic, origin, message));
-                }
-            }
-            Output::Send { to, packet } => {
-                self.link.send_state(to, &ProcessMessage::Replicas(Cow::Owned(packet)));
-            }
-            Output::Publish { topic, packet } => {
-                let message = || ProcessMessage::Replicas(Cow::Owned(packet));
-                self.link.publish_state(&topic, message);
-            }
-            // Nobody waits for the subscription, so it does not matter when it is ready.
-            Output::Subscribe { topic } => drop(cluster.subscribe(&topic)),
-            Output::Unsubscribe { topic } => cluster.unsubscribe(&topic),
-            Output::Deliver { topic, after, position, message } => {
-                if let Some(local) = self.local.get() {
-                    local.deliver(&topic, after, position, &message);
-                }
-            }
-            Output::Reset { topic } => {
-                if let Some(local) = self.local.get() {
-                    local.reset(&topic);
-                }
-            }
-            Output::Ready => {
-                if let Some(local) = self.local.get() {
-                    local.ready();
-                }
-            }
-        }
-        None
     }
 }
 
@@ -398,74 +296,28 @@ impl ClusterPart for History {
     }
 
     fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
-        match postcard::from_bytes(message)? {
-            ProcessMessage::Replicas(packet) => {
-                self.with(|replicas, now| replicas.receive(now, from, packet.into_owned()));
-            }
-            ProcessMessage::Patterns(list) => {
-                self.topics.note(from, list);
-                if let Some(storage) = &self.storage {
-                    storage.note_rules();
-                }
-            }
-        }
+        let TellPatterns(list) = postcard::from_bytes(message)?;
+        self.topics.note(from, list);
+        self.storage.note_rules();
         Ok(())
     }
 
-    fn introduce_to(&self, node: NodeId, topic: &str) {
-        self.with(|replicas, now| replicas.introduce_to(now, node, topic));
-    }
-
-    fn forget(&self, topic: &str) {
-        self.with(|replicas, _| replicas.forget(topic));
-    }
-
     fn node_up(&self, node: NodeId) {
-        // First, so that the other process knows the topics of all messages that follow.
-        self.link.send_state(node, &ProcessMessage::Patterns(self.topics.own_list()));
-        self.with(|replicas, now| replicas.node_up(now, node));
-    }
-
-    fn node_down(&self, node: NodeId) {
-        self.with(|replicas, now| replicas.node_down(now, node));
+        self.link.send_state(node, &TellPatterns(self.topics.own_list()));
     }
 }
 
 impl MetricSource for History {
     fn write_metrics(&self, writer: &mut MetricWriter) {
-        match &self.storage {
-            Some(storage) => storage.write_metrics(&self.metrics, writer),
-            None => self.metrics.write_replicas(&self.replicas.lock().totals(), writer),
-        }
+        self.storage.write_metrics(&self.metrics, writer);
     }
 }
 
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
-    use crate::cluster::samples;
-    let topic = || "t".to_owned();
-    let origin = Origin { node: 1, incarnation: 2, number: 3 };
-    let message = || Message { event: "e".into(), payload: "{}".into() };
+    use std::time::Duration;
     let bounds = Bounds { messages: 9, age: Duration::from_secs(9), bytes: 900 };
-    let mut log = Log::new(5);
-    log.note_origin(origin);
-    let position = log.push(Instant::ZERO, &bounds, 5, message());
-    let image = log.image(Instant::ZERO, None);
-    vec![
-        samples!(enum ProcessMessage<'_>:
-            ProcessMessage::Replicas(Cow::Owned(Packet::Want { topic: topic() })),
-            ProcessMessage::Patterns(vec![("t:*".into(), Some(bounds)), ("t".into(), None)]),
-        ),
-        samples!(enum Packet:
-            Packet::Publish { topic: topic(), origin, message: message() },
-            Packet::Published { topic: topic(), number: 1 },
-            Packet::Append { topic: topic(), after: position, epoch: 6, origin, message: message() },
-            Packet::Log { topic: topic(), is_owner: true, image },
-            Packet::Claim { number: 1, topics: vec![(topic(), Some(position)), (topic(), None)] },
-            Packet::Granted { number: 1, denied: vec![topic()] },
-            Packet::Owned { topic: topic() },
-            Packet::Keep { topic: topic() },
-            Packet::Want { topic: topic() },
-        ),
-    ]
+    vec![crate::cluster::samples!(TellPatterns:
+        TellPatterns(vec![("t:*".into(), Some(bounds)), ("t".into(), None)]),
+    )]
 }

@@ -1,7 +1,7 @@
 //! The topics that have a history: by the rules of this process, and by the rules of other machines.
 //!
 //! Machines may have other rules, for instance while a setting is changed on one after the other. All
-//! must agree about the owner of a topic. So a process tells the others its patterns, and a topic has a
+//! must agree about the stream of a topic. So a process tells the others its patterns, and a topic has a
 //! history in each process as soon as it has one in any of them.
 
 use std::collections::BTreeMap;

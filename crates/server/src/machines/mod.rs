@@ -33,6 +33,9 @@ pub enum ClusterError {
     #[cfg(feature = "cluster")]
     #[error("cluster: {0}")]
     Histories(watchfire_cluster::nats::streams::StartError),
+    /// The supervisor, which keeps the histories, cannot be reached.
+    #[error("cannot reach the histories of the supervisor: {0}")]
+    Keeper(std::io::Error),
     /// `cluster.history_replicas` is not a number that JetStream knows.
     #[error("cannot use cluster.history_replicas {replicas}: it must be 1, 3 or 5")]
     Replicas {
@@ -130,15 +133,22 @@ pub(crate) fn stream_settings(
     over_nats::stream_settings(settings)
 }
 
-/// Makes the streams of the histories, if rules name some, before any process needs them.
-pub(crate) async fn check_histories(settings: &Settings) -> Result<(), ClusterError> {
+/// Connects to NATS, and asks whether it can keep the histories, if rules name some. It makes their streams if it
+/// `may_make` them.
+pub(crate) async fn check_histories(
+    settings: &Settings,
+    may_make: bool,
+) -> Result<(), ClusterError> {
     if !settings.cluster.is_on() {
         return Ok(());
     }
     #[cfg(feature = "cluster")]
-    return over_nats::check_histories(settings).await;
+    return over_nats::check_histories(settings, may_make).await;
     #[cfg(not(feature = "cluster"))]
-    Err(not_built())
+    {
+        let _ = may_make;
+        Err(not_built())
+    }
 }
 
 /// Waits for the end of a machine's place in the cluster, for ever if there is none.

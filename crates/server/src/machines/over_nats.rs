@@ -45,12 +45,16 @@ pub(super) fn stream_settings(settings: &ClusterSettings) -> Result<StreamSettin
     })
 }
 
-/// Makes the streams of the histories that the rules name.
-pub(super) async fn check_histories(settings: &Settings) -> Result<(), ClusterError> {
+/// Asks whether NATS can keep the histories that the rules name.
+pub(super) async fn check_histories(
+    settings: &Settings,
+    may_make: bool,
+) -> Result<(), ClusterError> {
     let histories = settings.channels.rules.iter().filter_map(|rule| rule.history.as_ref());
     let limits = histories
         .map(|history| StreamLimits { messages: history.messages as usize, age: history.age });
-    let checked = Streams::check(stream_settings(&settings.cluster)?, limits.collect()).await;
+    let checked =
+        Streams::check(stream_settings(&settings.cluster)?, limits.collect(), may_make).await;
     checked.map_err(ClusterError::Histories)
 }
 

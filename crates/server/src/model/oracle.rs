@@ -14,9 +14,9 @@ pub(super) struct Note {
     /// The name of its sender.
     pub from: String,
     pub outcome: Outcome,
-    /// Whether its sender has the reply. A note without one may still wait for its backend, also when its
-    /// sender is gone.
-    pub is_answered: bool,
+    /// How many notes there were when its sender had read the reply; `None` before. A note without one may still wait for
+    /// its backend, also when its sender is gone.
+    pub answered_at: Option<u64>,
 }
 
 /// How the name of a sender begins that is a process of the server.
@@ -71,8 +71,6 @@ pub(super) struct Channel {
     pub last: BTreeMap<String, u64>,
     /// Whether the server was made to end the channel.
     pub ends: bool,
-    /// Pushes that follow no reply.
-    pub unasked_pushes: u64,
     /// When the token of the channel expires.
     pub expires_at: Option<Instant>,
     pub shown: Option<Shown>,
@@ -98,7 +96,6 @@ impl Channel {
             expected: VecDeque::new(),
             last: BTreeMap::new(),
             ends: false,
-            unasked_pushes: 0,
             expires_at: None,
             shown: None,
             early_diffs: Vec::new(),
@@ -130,12 +127,17 @@ impl Channel {
             State::Joining if !self.replaces => return Err("the join has no reply yet".into()),
             _ => {}
         }
-        let last = self.last.insert(note.from.clone(), number);
-        if last.is_some_and(|last| last >= number) {
+        // It may have waited when this channel began, also if its sender has read the reply since.
+        let waited = note.answered_at.is_none_or(|at| at >= self.begins_at);
+        let waits_for_backend = note.topic.starts_with("asked:") && waited;
+        let last = self.last.get(&note.from).copied();
+        // The backend decides about a message of an earlier channel while it is asked about this one's.
+        let is_overtaken = waits_for_backend && number < self.begins_at;
+        if last.is_some_and(|last| last == number || last > number && !is_overtaken) {
             return Err(format!("it follows {last:?} of the same sender"));
         }
+        self.last.insert(note.from.clone(), last.map_or(number, |last| last.max(number)));
         let from = note.from.clone();
-        let waits_for_backend = note.topic.starts_with("asked:") && !note.is_answered;
         let at = self.expected.iter().position(|expected| expected.number == number);
         let is_replayed = self.replays_to.is_some();
         let Some(at) = at else {
@@ -187,6 +189,14 @@ impl Channel {
             Some(shown) => apply(shown, diff),
             None => self.early_diffs.push(diff.clone()),
         }
+    }
+
+    /// Takes what a later join has shown, which has not happened: it was that of this channel.
+    pub fn show_as(&mut self, later: &mut Channel) {
+        if later.shown.is_some() {
+            self.shown = later.shown.take();
+        }
+        std::mem::take(&mut later.early_diffs).iter().for_each(|diff| self.show_diff(diff));
     }
 
     /// The names that the client shows.
@@ -294,11 +304,11 @@ impl Client {
         self.is_websocket() && self.serializer == Serializer::V2
     }
 
-    /// The client leaves a channel, or joins its topic again. A backend or an application that has not
-    /// answered yet will not reply to the earlier messages.
+    /// The client leaves a channel, or joins its topic again. A backend, an application or the keeper of
+    /// histories that has not answered yet will not reply to the earlier messages.
     pub fn overtake(&mut self, topic: &str) {
         let Some(channel) = self.channels.get(topic) else { return };
-        if !topic.starts_with("asked:") && !topic.starts_with("app:") {
+        if !["asked:", "app:", "kept:"].iter().any(|start| topic.starts_with(start)) {
             return;
         }
         for pending in self.pending.values_mut().filter(|pending| pending.topic == topic) {

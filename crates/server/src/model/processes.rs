@@ -9,12 +9,13 @@ use std::thread;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use watchfire_cluster::bus::{BusLimits, LocalBus};
+use watchfire_cluster::bus::{Bus, BusLimits, LocalBus};
 use watchfire_cluster::workers::HandoffSocket;
 use watchfire_types::NodeId;
 
 use super::application::Application;
 use crate::cluster::{Cluster, ProcessStarts, Receiver, receive_connections};
+use crate::history::{KeeperLink, LogKeeper};
 use crate::server::{ProcessRole, RunningServer, Server};
 use crate::settings::Settings;
 
@@ -38,6 +39,8 @@ impl Drop for StoppedBus {
 pub(super) struct Processes {
     settings: Settings,
     secret: [u8; 32],
+    /// The histories of several processes.
+    keeper: LogKeeper,
     running: Vec<Option<Process>>,
 }
 
@@ -54,7 +57,9 @@ impl Processes {
     pub fn start(mut settings: Settings, count: usize, secret: [u8; 32]) -> Processes {
         settings.server.processes = count as u16;
         let running = (0..count).map(|_| None).collect();
-        let mut processes = Processes { settings, secret, running };
+        let keeper = LogKeeper::start(settings.channels.history_bytes_max, None, None);
+        let keeper = keeper.expect("the keeper of histories starts");
+        let mut processes = Processes { settings, secret, keeper, running };
         (0..count).for_each(|at| processes.start_one(at));
         processes
     }
@@ -98,6 +103,7 @@ impl Processes {
         }
         let role = self.role(&bus, links);
         let server = server.start_as(role).expect("the process starts");
+        runtime().block_on(server.start_histories()).expect("the keeper is linked");
         for (other, process) in self.running.iter().enumerate() {
             if let Some(process) = process {
                 let (ours, theirs) = HandoffSocket::pair().expect("a pair of sockets");
@@ -113,6 +119,10 @@ impl Processes {
         let connections_max = 1_000;
         let of_machine = 0..self.len() as u16;
         let starts = ProcessStarts::default();
+        // Nobody replaces a lost link: the model starts the process again.
+        let (lost, _) = mpsc::unbounded_channel();
+        let (stream, of_keeper) = UnixStream::pair().expect("a pair of sockets");
+        self.keeper.link(bus.me(), of_keeper);
         ProcessRole {
             cluster: Cluster::among(bus.clone(), of_machine, connections_max, None, starts),
             secret: self.secret,
@@ -120,9 +130,9 @@ impl Processes {
             listeners: None,
             is_successor: false,
             is_paused: false,
+            taken: None,
+            keeper: Some(KeeperLink { slot: bus.me(), stream, lost: lost.clone() }),
             on_parts: Box::new(move |cluster, parts| {
-                // Nobody replaces a lost link: the model starts the process again.
-                let (lost, _) = mpsc::unbounded_channel();
                 receiving.attach(Arc::new(Receiver::new(cluster.clone(), parts, lost)));
                 for (to, stream) in links {
                     receiving.link(to, stream).expect("the bus runs");

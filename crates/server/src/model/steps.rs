@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::counts::Counts;
-use super::frames::Sent;
 use super::oracle::{Asked, Channel, State};
 use super::plan::{TOPICS, has_history, token};
 use super::transport::Transport;
 use super::world::{Broken, NoteKind, World};
+use crate::testing::frames::Sent;
 
 /// The padding of a note that fills queues.
 const LARGE_BYTES: usize = 24 << 10;
@@ -210,14 +210,12 @@ impl World {
         let name = &self.clients[at].name;
         self.trace(format!("{name} asks {topic} for {pushes} pushes, then {then}"));
         let sent = self.message(at, topic, "act", json!({ "pushes": pushes, "then": then }));
-        if matches!(then, "reply" | "stop_with" | "bytes" | "later") {
-            self.await_reply(at, &sent, Asked::Act { pushes, pushed: 0 });
-        }
+        self.await_reply(at, &sent, Asked::Act { pushes, pushed: 0 });
+        let pending = self.clients[at].pending.values_mut().next_back();
+        pending.expect("it waits").is_optional =
+            !matches!(then, "reply" | "stop_with" | "bytes" | "later");
         if let Some(channel) = self.clients[at].channels.get_mut(topic) {
             channel.ends |= matches!(then, "stop" | "stop_with" | "crash" | "panic");
-            if matches!(then, "stop" | "crash" | "panic" | "nothing") {
-                channel.unasked_pushes += pushes;
-            }
         }
         sent
     }
@@ -447,7 +445,6 @@ impl World {
         let drains = self.rng.once_in(2);
         let how = if drains { "drains" } else { "crashes" };
         self.trace(format!("process {process} {how} and starts again"));
-        self.had_restarts = true;
         let other = self.processes.address((process + 1) % self.processes.len());
         for at in 0..self.clients.len() {
             if self.clients[at].process != process {

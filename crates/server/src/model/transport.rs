@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 use tungstenite::{Error, Message, WebSocket};
 use watchfire_channels::Serializer;
 
-use super::frames::{Received, Sent, decode_bytes, decode_text};
+use crate::testing::frames::{Received, Sent, decode_bytes, decode_text};
 
 /// A timeout that is long enough for a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
@@ -136,7 +136,7 @@ impl Transport {
             Transport::WebSocket(socket) => {
                 for sent in all {
                     let message = match as_bytes {
-                        true => Message::binary(sent.bytes()),
+                        true => Message::binary(note_bytes(sent)),
                         false => Message::text(sent.text(serializer)),
                     };
                     match socket.send(message) {
@@ -150,7 +150,7 @@ impl Transport {
             }
             Transport::LongPoll(session) => {
                 let lines = all.iter().map(|sent| match as_bytes {
-                    true => base64(&sent.bytes()),
+                    true => base64(&note_bytes(sent)),
                     false => sent.text(serializer),
                 });
                 session.post(&lines.collect::<Vec<_>>().join("\n"))
@@ -168,6 +168,11 @@ impl Transport {
             Transport::LongPoll(session) => session.post(text),
         }
     }
+}
+
+/// A binary push with the number of a note.
+fn note_bytes(sent: &Sent) -> Vec<u8> {
+    sent.bytes(sent.payload["n"].to_string().as_bytes())
 }
 
 fn base64(bytes: &[u8]) -> String {

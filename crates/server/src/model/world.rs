@@ -9,7 +9,6 @@ use watchfire_channels::Serializer;
 use watchfire_types::Rng;
 
 use super::counts::Counts;
-use super::frames::{Received, Sent};
 use super::oracle::{
     Asked, Channel, Client, Expected, MayEnd, Note, Notes, Outcome, Pending, SERVER, State,
     position,
@@ -17,6 +16,7 @@ use super::oracle::{
 use super::plan::{Plan, TOPICS, has_history, has_presence, token};
 use super::processes::Processes;
 use super::transport::{DEADLINE, End, Next, Opening, Transport};
+use crate::testing::frames::{Received, Sent};
 
 /// The longest wait for a message, before counts are looked at again.
 const MOMENT: Duration = Duration::from_millis(2);
@@ -43,8 +43,6 @@ pub(super) struct World {
     pub notes: Notes,
     /// By topic and position, the number of the note.
     log: BTreeMap<(String, String, u64), u64>,
-    /// Whether a process has ended, so that logs of histories may have been lost.
-    pub had_restarts: bool,
     /// Whether large notes were sent, so that the queue of a long-poll session may be full.
     pub had_flood: bool,
     /// The steps so far, for the message of a failure.
@@ -65,7 +63,6 @@ impl World {
             clients: Vec::new(),
             notes: Notes::new(),
             log: BTreeMap::new(),
-            had_restarts: false,
             had_flood: false,
             steps: Vec::new(),
         }
@@ -156,8 +153,6 @@ impl World {
         let previous = client.channels.remove(topic);
         if let Some(previous) = &previous {
             channel.replaces = true;
-            // They may still be on their way.
-            channel.unasked_pushes = previous.unasked_pushes;
             let numbers = previous.expected.iter().map(|expected| expected.number);
             channel.expected =
                 numbers.map(|number| Expected { number, is_optional: true }).collect();
@@ -189,7 +184,7 @@ impl World {
         let mut sent = self.message(of, topic, event, payload);
         let from = self.clients[of].name.clone();
         let outcome = if kind == NoteKind::Stale { Outcome::Refused } else { Outcome::Open };
-        let note = Note { topic: topic.into(), from, outcome, is_answered: false };
+        let note = Note { topic: topic.into(), from, outcome, answered_at: None };
         self.notes.insert(number, note);
         if kind == NoteKind::Stale {
             sent.join_ref = Some("0".into());
@@ -205,7 +200,8 @@ impl World {
         let number = self.notes.len() as u64;
         let from = format!("{SERVER} {process}");
         let outcome = Outcome::Sent;
-        self.notes.insert(number, Note { topic: topic.into(), from, outcome, is_answered: true });
+        self.notes
+            .insert(number, Note { topic: topic.into(), from, outcome, answered_at: Some(number) });
         self.expect(number, topic, None, NoteKind::ToAll);
         if let Some(process) = self.processes.get(process) {
             let sent = process.server.endpoint().broadcast(topic, "note", json!({ "n": number }));
@@ -298,19 +294,14 @@ impl World {
             "presence_diff" => channel.show_diff(received.payload.json()),
             "token_expiring" | "token_expired" if received.topic.starts_with("token:") => {}
             "pushed" => {
+                let number = received.payload.json()["number"].as_u64();
                 let acts = client.pending.values_mut().filter(|it| it.topic == received.topic);
                 let mut acts = acts.filter_map(|pending| match &mut pending.asked {
                     Asked::Act { pushes, pushed } if *pushed < *pushes => Some(pushed),
                     _ => None,
                 });
-                let Some(pushed) = acts.next() else {
-                    let left = channel.unasked_pushes.checked_sub(1);
-                    channel.unasked_pushes = left.ok_or("nothing has asked for it")?;
-                    return Ok(());
-                };
-                if received.payload.json()["number"] != *pushed {
-                    return Err(format!("{pushed} pushes came before"));
-                }
+                let pushed = acts.find(|pushed| Some(**pushed) == number);
+                let pushed = pushed.ok_or("nothing has asked for it, or not next")?;
                 *pushed += 1;
             }
             event => return Err(format!("unknown event {event}")),
@@ -319,7 +310,6 @@ impl World {
     }
 
     fn take_close(&mut self, at: usize, received: &Received) -> Result<(), Broken> {
-        let had_restarts = self.had_restarts;
         let client = &mut self.clients[at];
         let topic = &received.topic;
         if let Some(join_ref) = &received.join_ref {
@@ -333,13 +323,13 @@ impl World {
         if received.join_ref.as_ref().is_some_and(|join_ref| *join_ref != channel.join_ref) {
             return Err(format!("the channel has the join_ref {}", channel.join_ref));
         }
-        // The token of an earlier join has expired. A V1 frame does not say of which join it is.
-        if channel.replaces && received.join_ref.is_none() && topic.starts_with("token:") {
+        // The channel of an earlier join has ended. A V1 frame names that join by its ref.
+        let is_of_earlier = received.reference.as_ref() != Some(&channel.join_ref);
+        if channel.replaces && received.join_ref.is_none() && is_of_earlier {
             return Ok(());
         }
         let is_expired = channel.expires_at.is_some_and(|at| at <= Instant::now());
-        let is_reset = received.event == "phx_error" && has_history(topic) && had_restarts;
-        if !channel.ends && !is_expired && !is_reset {
+        if !channel.ends && !is_expired {
             return Err("nothing has ended the channel".into());
         }
         client.end_channel(topic);
@@ -402,10 +392,11 @@ impl World {
             let channel = client.end_channel(topic);
             // A join that was too fast changes nothing.
             if response["reason"] == "too fast"
-                && let (Some(mut previous), Some(channel)) = (previous, channel)
+                && let (Some(mut previous), Some(mut channel)) = (previous, channel)
             {
                 let closing = (topic.to_owned(), previous.join_ref.clone());
                 client.closings.retain(|other| *other != closing);
+                previous.show_as(&mut channel);
                 // It has copies of those of the previous one, without those that have arrived.
                 previous.expected = channel.expected;
                 for expected in &mut previous.expected {
@@ -481,8 +472,9 @@ impl World {
         is_ok: bool,
         response: &Value,
     ) -> Result<(), Broken> {
+        let notes = self.notes.len() as u64;
         let note = self.notes.get_mut(&number).expect("its sender awaits the reply");
-        note.is_answered = true;
+        note.answered_at = Some(notes);
         if is_ok {
             note.outcome = Outcome::Sent;
             return Ok(());

@@ -11,12 +11,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
-use watchfire_cluster::workers::{Plan, Predecessor, SupervisorEvent, SupervisorLimits, supervise};
+use watchfire_cluster::workers::{
+    Plan, Predecessor, SupervisorEvent, SupervisorLimits, SupervisorLinks, supervise,
+};
 use watchfire_types::NodeId;
 
 use super::{RunError, Started, StartupData, worker_settings};
 use crate::cluster::PROCESSES_MAX;
 use crate::hangups::Hangups;
+use crate::history::{HandOverSockets, LogKeeper};
 use crate::machines::{self, ClusterError, Machine};
 use crate::process::outlived_signals;
 use crate::restart::{Inherited, Opened, Restarts, report_ready};
@@ -26,6 +29,8 @@ use crate::tls;
 
 /// How long a process may take to end after its drain.
 const END_GRACE: Duration = Duration::from_secs(10);
+/// The time between two checks of the histories that the supervisor keeps.
+const KEEPER_TICK: Duration = Duration::from_millis(100);
 
 /// The listeners and the rest that the supervisor has opened for its workers.
 struct OpenServer {
@@ -38,6 +43,7 @@ struct OpenServer {
     machine: Option<Machine>,
     restarts: Restarts,
     predecessor: Option<Predecessor>,
+    histories: Option<HandOverSockets>,
 }
 
 impl OpenServer {
@@ -55,13 +61,13 @@ impl OpenServer {
         }
         server.check_features()?;
         let all_shards = usize::from(settings.server.shards) * processes;
-        let Opened { listeners, listen, restarts, predecessor } =
+        let Opened { listeners, listen, restarts, predecessor, histories } =
             inherited.open(&settings.server.listen, all_shards)?;
         settings.server.listen = listen;
         let addresses = listeners.addresses().to_vec();
         let drain_period = settings.server.drain_period;
         let workers = u16::try_from(processes).expect("there are few processes");
-        machines::check_histories(&settings).await?;
+        machines::check_histories(&settings, true).await?;
         let machine = machines::join(&settings.cluster, workers).await?;
         let secret = match &machine {
             Some(machine) => machine.secret,
@@ -98,6 +104,7 @@ impl OpenServer {
             machine,
             restarts,
             predecessor,
+            histories,
         })
     }
 }
@@ -117,6 +124,7 @@ impl Noted {
         listeners: Vec<Vec<OwnedFd>>,
         startup_data: Vec<u8>,
         drain_period: Duration,
+        keeper: Option<LogKeeper>,
         ready: mpsc::UnboundedSender<()>,
     ) -> Plan {
         let noted = self.clone();
@@ -132,6 +140,9 @@ impl Noted {
                 if let SupervisorEvent::AllReady = event {
                     ready.send(()).ok();
                 }
+            }),
+            links: keeper.map(|keeper| -> SupervisorLinks {
+                Box::new(move |slot, stream| keeper.link(slot, stream))
             }),
             limits: SupervisorLimits {
                 drain_timeout: drain_period + END_GRACE,
@@ -155,12 +166,15 @@ pub(crate) async fn supervise_all(
     let _outlived = outlived_signals()?;
     let mut hangup = signal(SignalKind::hangup())?;
     let open = OpenServer::open(server, processes, inherited).await?;
-    let OpenServer { workers, shares, startup_data, drain_period, restarts, .. } = open;
-    let OpenServer { mut machine, mut predecessor, .. } = open;
+    let OpenServer { workers, shares, startup_data, drain_period, mut restarts, .. } = open;
+    let OpenServer { mut machine, mut predecessor, histories, .. } = open;
     let mut started = Some((started, open.started));
     let noted = Noted::default();
     let (ready, mut all_ready) = mpsc::unbounded_channel();
-    let plan = noted.plan(workers, shares, startup_data, drain_period, ready);
+    let keeper = LogKeeper::of_supervisor(server.settings(), histories)?;
+    restarts.histories = keeper.clone();
+    let mut ticks = tokio::time::interval(KEEPER_TICK);
+    let plan = noted.plan(workers, shares, startup_data, drain_period, keeper.clone(), ready);
     let (stopped, is_ready, place_lost) = (Notify::new(), Notify::new(), Notify::new());
     let stop = async {
         let is_alive = || noted.unresponsive.lock().len() < processes;
@@ -183,6 +197,7 @@ pub(crate) async fn supervise_all(
                 lost = Some(error);
                 place_lost.notify_one();
             }
+            _ = ticks.tick(), if keeper.is_some() => drop(keeper.as_ref().map(|it| it.tick())),
             Some(()) = hangup.recv() => noted.hangups.lock().pass_on(),
             Some(()) = all_ready.recv() => {
                 if let Some((started, server)) = started.take() {

@@ -11,13 +11,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Interval;
 use watchfire_cluster::bus::{BusLimits, LocalBus};
-use watchfire_cluster::workers::{Control, HandoffSocket, Link, Order, WorkerSetup};
+use watchfire_cluster::workers::{Control, HandoffSocket, Link, Order, SUPERVISOR, WorkerSetup};
 use watchfire_settings::Sections;
 use watchfire_sockets::Listeners;
 use watchfire_types::NodeId;
 
 use super::{RunError, StartupData};
 use crate::cluster::{Balancer, Cluster, ProcessStarts, Receiver, receive_connections};
+use crate::history::KeeperLink;
 use crate::machines;
 use crate::process::outlived_signals;
 use crate::server::{Panicked, ProcessRole, RunningServer, Server, SharedListeners, cores};
@@ -89,12 +90,17 @@ pub(crate) async fn serve_as_worker(
         receivers: JoinSet::new(),
     };
     let (lost, mut lost_links) = mpsc::unbounded_channel();
+    let (keepers, links): (Vec<_>, Vec<_>) =
+        links.into_iter().partition(|link| link.to == SUPERVISOR);
+    let keeper = keepers.into_iter().next();
+    let keeper = keeper.map(|link| KeeperLink { slot, stream: link.bus, lost: lost.clone() });
     let (buses, handoffs): (Vec<_>, Vec<_>) = links
         .into_iter()
         .map(|Link { to, bus, handoff }| ((place.node(to), bus), (place.node(to), handoff)))
         .unzip();
     let cluster_settings = startup_data.settings.cluster.clone();
     let role = role(&mut server, startup_data, &place, listeners, starts, buses, lost)?;
+    let role = ProcessRole { keeper, ..role };
     let server = server.start_as(role)?;
     for (to, handoff) in handoffs {
         place.receive_from(&server, to, Arc::new(handoff));
@@ -143,6 +149,8 @@ fn role(
         cluster: Cluster::among(bus, place.of_machine.clone(), connections_max, balancer, starts),
         is_successor,
         is_paused,
+        keeper: None,
+        taken: None,
         secret,
         inherited: Some(inherited),
         listeners: Some(SharedListeners::from_descriptors(&feature_listeners, of_features)),
@@ -175,16 +183,18 @@ async fn serve(
                 stalled => tracing::error!(?stalled, "event loops do not run"),
             },
             order = control.next_order() => match order {
+                Order::Link(link) if link.to == SUPERVISOR => server.link_keeper(link.bus),
                 Order::Link(link) => place.link(server, link),
                 Order::Unresponsive(nodes) => server.cluster().note_unresponsive(&nodes),
                 Order::Drain => return None,
             },
             Some(lost) = lost_links.recv() => {
                 // Links to other machines are opened again without the supervisor.
-                if !place.of_machine.contains(&lost.0) {
+                if lost != SUPERVISOR && !place.of_machine.contains(&lost.0) {
                     continue;
                 }
-                if let Err(error) = control.link_lost(NodeId(lost.0 - place.first)) {
+                let slot = if lost == SUPERVISOR { lost } else { NodeId(lost.0 - place.first) };
+                if let Err(error) = control.link_lost(slot) {
                     tracing::warn!(%error, "cannot report a lost link to the supervisor");
                 }
             }

@@ -11,11 +11,14 @@ mod channel;
 mod expiries;
 mod hooked;
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant as SystemInstant};
 
 use channel::RuleChannel;
 use expiries::Expiries;
 use hooked::HookedChannel;
+use parking_lot::Mutex;
 use watchfire_auth::{self as auth, Auth, SocketToken};
 use watchfire_channels::{PatternError, Payload};
 use watchfire_hooks::Hooks;
@@ -107,16 +110,30 @@ impl Part for RuleFeature {
     }
 }
 
+/// A refused token is logged once in this time for each fault, so that a client cannot fill the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Verifies the token of a request to connect, if it has one, before the application's own rule. A
 /// socket without a token is accepted: it may join the topics that need none.
 fn with_tokens(auth: Arc<dyn Auth>, application: OnConnect) -> OnConnect {
+    let logged = Mutex::<HashMap<&'static str, SystemInstant>>::default();
     Arc::new(move |connect: &Connect<'_>| {
         let token = connect.auth_token.or_else(|| connect.params.text(PARAMETER));
         let token = token.filter(|token| !token.is_empty());
         let grant = token.map(|token| auth.verify(token, auth::now())).transpose();
         let grant = grant.map_err(|fault| {
             let reason = fault.refusal().reason();
-            tracing::debug!(from = %connect.from, fault = fault.name(), reason, "token refused");
+            let fault = fault.name();
+            if is_due(&mut logged.lock(), fault) {
+                tracing::warn!(
+                    from = %connect.from,
+                    fault,
+                    reason,
+                    "cannot accept a client: its token is refused; compare the key, the issuer and the clock of \
+                     the backend with [auth]"
+                );
+            }
+            tracing::debug!(from = %connect.from, fault, reason, "token refused");
             Refused
         })?;
         let mut connected = application(connect)?;
@@ -126,6 +143,17 @@ fn with_tokens(auth: Arc<dyn Auth>, application: OnConnect) -> OnConnect {
         }
         Ok(connected)
     })
+}
+
+/// Whether a fault was not logged in the last minute. There are few faults.
+fn is_due(logged: &mut HashMap<&'static str, SystemInstant>, fault: &'static str) -> bool {
+    let now = SystemInstant::now();
+    let last = logged.get(fault);
+    let is_due = last.is_none_or(|last| now.duration_since(*last) >= LOG_INTERVAL);
+    if is_due {
+        logged.insert(fault, now);
+    }
+    is_due
 }
 
 /// Keeps the client's address for requests to the backend.

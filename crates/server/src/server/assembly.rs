@@ -58,10 +58,8 @@ impl Base {
         let has_history = settings.channels.rules.iter().any(|rule| rule.history.is_some());
         // Another machine may have other rules, and topics whose messages this one has to write.
         let history = (has_history || settings.cluster.is_on()).then(|| {
-            let memory_bytes_max = settings.channels.history_bytes_max;
-            let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
-            let (link, seed) = (link("history"), plan.random_seed);
-            History::new(link, seed, memory_bytes_max, &settings.cluster).map(Arc::new)
+            let (keeper, taken) = (role.keeper.take(), role.taken.take());
+            History::new(link("history"), settings, keeper, taken).map(Arc::new)
         });
         let history = history.transpose()?;
         let seed = Seed::from(&role.secret);

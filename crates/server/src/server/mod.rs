@@ -177,6 +177,17 @@ impl Server {
         Ok(lines)
     }
 
+    /// Asks NATS, if the server has several machines, whether a start would succeed. It changes nothing there.
+    /// Returns a line for each fact about the start.
+    pub async fn check_cluster(&self) -> Result<Vec<String>, crate::RunError> {
+        let settings = &self.given.settings;
+        if !settings.cluster.is_on() {
+            return Ok(Vec::new());
+        }
+        crate::machines::check_histories(settings, false).await?;
+        Ok(vec!["cluster: NATS answers".into()])
+    }
+
     /// Starts this process of the server.
     pub(crate) fn start_as(mut self, mut role: ProcessRole) -> Result<RunningServer, StartError> {
         self.fault.take().map_or(Ok(()), Err)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use watchfire_sockets::Listeners;
 
 use crate::cluster::{Cluster, ClusterPart};
+use crate::history::{KeeperLink, Taken};
 
 /// Receives the parts of this process, before clients connect.
 type OnParts = Box<dyn FnOnce(&Arc<Cluster>, Vec<Arc<dyn ClusterPart>>)>;
@@ -24,6 +25,10 @@ pub(crate) struct ProcessRole {
     pub is_successor: bool,
     /// Whether new connections wait for [`RunningServer::accept_clients`](super::RunningServer::accept_clients).
     pub is_paused: bool,
+    /// The link to the supervisor, if it keeps the histories.
+    pub keeper: Option<KeeperLink>,
+    /// The histories of the program that this one replaces.
+    pub taken: Option<Taken>,
     pub on_parts: OnParts,
 }
 
@@ -37,6 +42,8 @@ impl ProcessRole {
             listeners: None,
             is_successor: false,
             is_paused: false,
+            keeper: None,
+            taken: None,
             on_parts: Box::new(|_, _| {}),
         })
     }

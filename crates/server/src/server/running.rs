@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 use watchfire_types::VitalThread;
@@ -93,6 +94,11 @@ impl RunningServer {
     /// Connects to the storage of histories, if there is one. Until then messages are not stored.
     pub(crate) async fn start_histories(&self) -> Result<(), ClusterError> {
         self.endpoint.start_histories().await
+    }
+
+    /// Replaces the link to the supervisor, which keeps the histories.
+    pub(crate) fn link_keeper(&self, stream: UnixStream) {
+        self.endpoint.link_keeper(stream);
     }
 
     /// A handle for broadcasts and pushes from any thread.

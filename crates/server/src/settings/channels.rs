@@ -28,8 +28,8 @@ section! {
         /// history = { messages = 100, age = "5m", bytes = "1MiB" }   # the messages kept of each topic; absent: none
         /// ```
         rules: Vec<ChannelRule> = Vec::new();
-        /// Memory for the kept messages of all topics, in bytes, for each process. Over it, the
-        /// process drops the messages of the topics that were not used for the longest time.
+        /// Memory for the kept messages of all topics, in bytes. Over it, the messages of the topics that were not
+        /// used for the longest time are dropped. With several processes, each may have so much.
         history_bytes_max: u64 = 64 << 20;
     }
 }

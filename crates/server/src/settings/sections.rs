@@ -123,7 +123,7 @@ section! {
         /// The address at which browsers open the server, such as
         /// `"https://watchfire.example.org"`. Set it if a proxy changes the Host header: origins
         /// are compared with its host and port. Empty: they are compared with the host to which a
-        /// request was sent.
+        /// request was sent. Many services show the picture of a link only if this address is set.
         public_url: String = String::new();
         /// Networks of the proxies whose headers name the client. The rightmost address that is not
         /// in these networks is the client's, for limits and logs. A header from any other address

@@ -4,9 +4,9 @@ use std::any::Any;
 
 use crate::support::{Client, settings_without_operator as settings};
 use serde_json::{Value, json};
+use watchfire::testing::{Channels, Client as TestClient, NotConnected};
 use watchfire::{
-    Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, RunningServer,
-    Server, Socket,
+    Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server, Socket,
 };
 
 struct Desk;
@@ -58,6 +58,10 @@ impl Channel for Desk {
                 socket.broadcast_from("note", payload)?;
                 Outcome::Reply(Reply::ok(json!({})))
             }
+            "bytes" => {
+                socket.broadcast("bytes", payload)?;
+                Outcome::Reply(Reply::ok(payload))
+            }
             "bye" => Outcome::StopWith(Reply::ok(json!("bye"))),
             _ => Outcome::Reply(Reply::because("unknown event")),
         })
@@ -75,77 +79,75 @@ impl Channel for Desk {
     }
 }
 
-fn desk() -> RunningServer {
-    Server::new(settings())
-        .channel("desk:*", Desk)
-        .on_connect(|connect| match connect.params.text("user") {
+fn desk() -> Server {
+    Server::new(settings()).channel("desk:*", Desk).on_connect(|connect| {
+        match connect.params.text("user") {
             Some("refused") => Err(Refused),
             user => Ok(Connected {
                 id: user.map(|user| format!("users:{user}")),
                 assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
             }),
-        })
-        .start()
-        .expect("the server starts")
+        }
+    })
 }
 
-fn ok(response: Value) -> Value {
-    json!({ "status": "ok", "response": response })
+/// The desk, and clients that have joined `desk:1` with these numbers.
+pub fn joined<const N: usize>(numbers: [u32; N]) -> (Channels, [TestClient; N]) {
+    let channels = Channels::start(desk()).expect("the server starts");
+    let clients = numbers.map(|number| {
+        let mut client = channels.connect("").expect("the client is accepted");
+        assert_eq!(client.join("desk:1", json!({ "number": number })).status(), "ok");
+        client
+    });
+    (channels, clients)
+}
+
+fn ok(response: Value) -> Reply {
+    Reply::ok(response)
 }
 
 #[test]
 fn each_joined_client_has_a_state_of_its_own() {
-    let server = desk();
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
-    a.join("desk:1", json!({ "number": 1 }));
-    b.join("desk:1", json!({ "number": 10 }));
+    let (_channels, [mut a, mut b]) = joined([1, 10]);
     assert_eq!(a.push("desk:1", "count", json!({})), ok(json!({ "number": 2 })));
     assert_eq!(b.push("desk:1", "count", json!({})), ok(json!({ "number": 11 })));
 }
 
 #[test]
 fn a_panic_fails_one_channel_and_nothing_else() {
-    let server = desk();
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
-    a.join("desk:1", json!({ "number": 1 }));
+    let (_channels, [mut a, mut b]) = joined([1, 3]);
     a.join("desk:2", json!({ "number": 2 }));
-    b.join("desk:1", json!({ "number": 3 }));
     a.send("desk:1", "panic", json!({}));
-    assert_eq!(a.receive_event("phx_error"), json!({ "reason": "channel_crash" }));
+    assert_eq!(a.next("desk:1", "phx_error"), json!({ "reason": "channel_crash" }));
     assert_eq!(a.push("desk:2", "count", json!({})), ok(json!({ "number": 3 })));
     assert_eq!(b.push("desk:1", "count", json!({})), ok(json!({ "number": 4 })));
-    assert_eq!(a.push("desk:1", "count", json!({}))["response"]["reason"], "unmatched topic");
+    assert_eq!(a.push("desk:1", "count", json!({})), Reply::because("unmatched topic"));
 }
 
 #[test]
 fn a_join_that_panics_gets_an_error_and_leaves_no_state() {
-    let server = desk();
-    let mut client = Client::connect(&server);
-    let reply = client.join("desk:1", json!({ "panic": true }));
-    assert_eq!(reply, json!({ "status": "error", "response": { "reason": "join crashed" } }));
-    assert_eq!(client.join("desk:1", json!({ "number": 1 }))["status"], "ok");
+    let (_channels, [mut client]) = joined([1]);
+    let reply = client.join("desk:2", json!({ "panic": true }));
+    assert_eq!(reply, Reply::because("join crashed"));
+    assert_eq!(client.join("desk:2", json!({ "number": 1 })).status(), "ok");
 }
 
 #[test]
 fn another_thread_may_reply_later() {
-    let server = desk();
-    let mut client = Client::connect(&server);
-    client.join("desk:1", json!({ "number": 1 }));
+    let (_channels, [mut client]) = joined([1]);
     assert_eq!(client.push("desk:1", "later", json!({})), ok(json!({ "late": true })));
 }
 
 #[test]
 fn a_message_of_the_application_to_a_channel_reaches_handle_info() {
-    let server = desk();
-    let mut client = Client::connect(&server);
-    client.join("desk:1", json!({ "number": 1 }));
+    let (_channels, [mut client]) = joined([1]);
     client.send("desk:1", "send_to_self", json!("hello"));
-    assert_eq!(client.receive_event("info"), json!({ "text": "hello" }));
+    assert_eq!(client.next("desk:1", "info"), json!({ "text": "hello" }));
 }
 
 #[test]
 fn pushes_are_sent_in_order_and_before_the_reply() {
-    let server = desk();
+    let server = desk().start().expect("the server starts");
     let mut client = Client::connect(&server);
     client.join("desk:1", json!({ "number": 1 }));
     client.send("desk:1", "order", json!({}));
@@ -156,7 +158,7 @@ fn pushes_are_sent_in_order_and_before_the_reply() {
 
 #[test]
 fn a_broadcast_from_a_client_reaches_all_others_on_every_shard() {
-    let server = desk();
+    let server = desk().start().expect("the server starts");
     let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(&server)).collect();
     for client in &mut clients {
         client.join("desk:1", json!({ "number": 1 }));
@@ -172,43 +174,46 @@ fn a_broadcast_from_a_client_reaches_all_others_on_every_shard() {
 
 #[test]
 fn stop_with_sends_its_reply_before_the_close() {
-    let server = desk();
-    let mut client = Client::connect(&server);
-    client.join("desk:1", json!({ "number": 1 }));
+    let (_channels, [mut client]) = joined([1]);
     assert_eq!(client.push("desk:1", "bye", json!({})), ok(json!("bye")));
-    assert_eq!(client.receive()[3], "phx_close");
+    assert_eq!(client.next("desk:1", "phx_close"), json!({}));
 }
 
 #[test]
 fn on_connect_sets_the_assigns_of_a_socket_or_refuses_it() {
-    let server = desk();
-    let mut ada = Client::connect_with(&server, "vsn=2.0.0&user=ada").unwrap();
+    let (channels, []) = joined([]);
+    let mut ada = channels.connect("user=ada").unwrap();
     assert_eq!(ada.join("desk:1", json!({ "number": 1 })), ok(json!({ "user": "ada" })));
-    let refused = Client::connect_with(&server, "vsn=2.0.0&user=refused").map(|_| ());
-    assert!(refused.unwrap_err().contains("403"));
+    let refused = channels.connect("user=refused").map(|_| ());
+    assert_eq!(refused, Err(NotConnected { status: 403 }));
 }
 
 #[test]
 fn disconnecting_an_id_closes_every_socket_with_it_and_no_other() {
-    let server = desk();
-    let connect = |user| Client::connect_with(&server, &format!("vsn=2.0.0&user={user}")).unwrap();
-    let (mut ada, mut second_ada, mut bob) = (connect("ada"), connect("ada"), connect("bob"));
-    // The replies show that all are connected.
-    for client in [&mut ada, &mut second_ada, &mut bob] {
-        client.join("desk:1", json!({ "number": 1 }));
-    }
+    let server = desk().start().expect("the server starts");
+    // Several shards have sockets of each user. The replies show that all are connected.
+    let mut clients: Vec<_> = (0..8)
+        .map(|at| {
+            let user = if at < 6 { "ada" } else { "bob" };
+            let params = format!("vsn=2.0.0&user={user}");
+            let mut client = Client::connect_with(&server, &params).unwrap();
+            client.join("desk:1", json!({ "number": 1 }));
+            client
+        })
+        .collect();
     server.endpoint().disconnect("users:ada");
-    assert_eq!(ada.receive_close(), 1001);
-    assert_eq!(second_ada.receive_close(), 1001);
-    assert_eq!(bob.push("desk:1", "count", json!({}))["status"], "ok");
+    for ada in &mut clients[..6] {
+        assert_eq!(ada.receive_close(), 1001);
+    }
+    for bob in &mut clients[6..] {
+        assert_eq!(bob.push("desk:1", "count", json!({}))["status"], "ok");
+    }
 }
 
 #[test]
 fn the_endpoint_can_broadcast() {
-    let server = desk();
-    let mut client = Client::connect(&server);
-    client.join("desk:1", json!({ "number": 1 }));
-    server.endpoint().broadcast("desk:1", "news", json!({ "n": 7 })).unwrap();
-    assert_eq!(client.receive_event("news"), json!({ "n": 7 }));
-    assert!(server.endpoint().broadcast("desk:1", "news", json!("not an object")).is_err());
+    let (channels, [mut client]) = joined([1]);
+    channels.endpoint().broadcast("desk:1", "news", json!({ "n": 7 })).unwrap();
+    assert_eq!(client.next("desk:1", "news"), json!({ "n": 7 }));
+    assert!(channels.endpoint().broadcast("desk:1", "news", json!("not an object")).is_err());
 }

@@ -15,7 +15,6 @@ const ORDER: &[&str] = &[
     "memory",
     "process",
     "service_manager",
-    "restart",
     "hangups",
     "seed",
     "token",
@@ -29,6 +28,7 @@ const ORDER: &[&str] = &[
     "addresses",
     "presence",
     "history",
+    "restart",
     "channel_api",
     "hooks",
     "feature",
@@ -40,6 +40,7 @@ const ORDER: &[&str] = &[
     "http",
     "server",
     "embedded",
+    "testing",
     "multi_process",
     "run",
     // Features, which a server is given.

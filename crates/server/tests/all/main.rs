@@ -11,6 +11,7 @@ mod long_poll;
 mod proxies;
 mod rules;
 mod support;
+mod testing;
 
 use watchfire::{RunningServer, Server};
 use watchfire_operator::Operator;

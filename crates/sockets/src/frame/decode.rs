@@ -96,7 +96,7 @@ struct Header {
 }
 
 impl Decoder {
-    /// Decode the next message or control frame, and remove its bytes from the front of `input`.
+    /// Decodes the next message or control frame, and removes its bytes from the front of `input`.
     /// Call it until it returns `None`; then all input is consumed.
     pub fn decode<'a>(
         &mut self,
@@ -164,7 +164,7 @@ impl Decoder {
         }
     }
 
-    /// Keep the first part of a frame's payload.
+    /// Keeps the first part of a frame's payload.
     fn keep(&mut self, mut header: Header, payload: &mut [u8]) -> Result<(), DecodeError> {
         let partial = self.partial.get_or_insert_default();
         header.unmask(payload);
@@ -177,7 +177,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Handle the payload of a frame, or the rest of it.
+    /// Handles the payload of a frame, or the rest of it.
     fn finish_frame<'a>(
         &mut self,
         mut header: Header,
@@ -245,7 +245,7 @@ impl Partial {
 }
 
 impl Message {
-    /// Append unmasked payload. `remaining` bytes of its frame have not arrived yet.
+    /// Appends unmasked payload. `remaining` bytes of its frame have not arrived yet.
     fn append(&mut self, payload: &[u8], remaining: usize) -> Result<(), DecodeError> {
         let len = self.payload.len() + payload.len();
         if len > self.payload.capacity() {
@@ -257,7 +257,7 @@ impl Message {
         if self.is_text { self.check() } else { Ok(()) }
     }
 
-    /// Fail as soon as no continuation could make the text valid UTF-8.
+    /// Fails as soon as no continuation could make the text valid UTF-8.
     fn check(&mut self) -> Result<(), DecodeError> {
         match simdutf8::compat::from_utf8(&self.payload[self.checked..]) {
             Ok(_) => self.checked = self.payload.len(),
@@ -278,7 +278,7 @@ impl Message {
 }
 
 impl Header {
-    /// Unmask the next part of the payload in place.
+    /// Unmasks the next part of the payload in place.
     fn unmask(&mut self, payload: &mut [u8]) {
         unmask(payload, self.mask);
         self.remaining -= payload.len();
@@ -352,7 +352,7 @@ fn parse_first(first: u8) -> Result<(bool, Opcode), DecodeError> {
     }
 }
 
-/// Check that a frame is allowed at this point of the message, with this length.
+/// Checks that a frame is allowed at this point of the message, with this length.
 fn check_place(
     header: &Header,
     message: Option<&Message>,

@@ -5,7 +5,7 @@ use super::Opcode;
 /// The longest header of a server's frame, which has no mask.
 pub const HEADER_BYTES_MAX: usize = 10;
 
-/// Append the header of an unfragmented message of `len` bytes.
+/// Appends the header of an unfragmented message of `len` bytes.
 ///
 /// ```
 /// use watchfire_sockets::frame::{Opcode, write_header};

@@ -36,7 +36,7 @@ impl Opcode {
         }
     }
 
-    /// Decode the low four bits of a frame's first byte; `None` for a reserved opcode.
+    /// Decodes the low four bits of a frame's first byte; `None` for a reserved opcode.
     pub const fn from_bits(bits: u8) -> Option<Opcode> {
         match bits {
             0x0 => Some(Opcode::Continuation),

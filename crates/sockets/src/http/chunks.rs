@@ -35,7 +35,7 @@ impl Chunks {
         self.position == Position::End
     }
 
-    /// Consume `bytes`, and return how many of them belong to the body.
+    /// Consumes `bytes`, and returns how many of them belong to the body.
     pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {

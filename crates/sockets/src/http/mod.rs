@@ -162,7 +162,7 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// Let hyper and the router answer one request, in a task of this thread.
+    /// Lets hyper and the router answer one request, in a task of this thread.
     pub(crate) fn lend(&self, loan: Loan) {
         tokio::task::spawn_local(self.clone().serve(loan));
     }

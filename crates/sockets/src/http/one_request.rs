@@ -253,7 +253,7 @@ impl Stall {
         Stall { limit, sleep: None }
     }
 
-    /// Return the result of a read or write, or an error if it was pending for `limit`.
+    /// Returns the result of a read or write, or an error if it was pending for `limit`.
     pub(super) fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -25,7 +25,7 @@ impl RequestBytes {
         RequestBytes { head_left: head_len, body }
     }
 
-    /// Consume `bytes`, and return how many of them belong to the request.
+    /// Consumes `bytes`, and returns how many of them belong to the request.
     pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
         let head = self.head_left.min(bytes.len());
         self.head_left -= head;

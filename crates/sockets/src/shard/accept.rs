@@ -76,7 +76,7 @@ impl Acceptors {
         Ok(Acceptors { acceptors, tls, spare: spare() })
     }
 
-    /// Note an event; false if its token is not a listener's.
+    /// Notes an event; false if its token is not a listener's.
     pub(super) fn note_ready(&mut self, token: Token) -> bool {
         let Some(acceptor) = self.acceptors.get_mut(usize::MAX - token.0) else { return false };
         acceptor.state = AcceptorState::Ready;
@@ -91,7 +91,7 @@ impl Acceptors {
         }
     }
 
-    /// Look into every listener at the next accept, with or without an event.
+    /// Looks into every listener at the next accept, with or without an event.
     pub(super) fn note_all_ready(&mut self) {
         for acceptor in &mut self.acceptors {
             acceptor.state = AcceptorState::Ready;
@@ -116,7 +116,7 @@ impl Acceptors {
         accepted
     }
 
-    /// Accept a connection with the spare descriptor, and close it; false if that also failed.
+    /// Accepts a connection with the spare descriptor, and closes it; false if that also failed.
     fn accept_and_close(&mut self, index: usize) -> bool {
         if self.spare.take().is_none() {
             self.acceptors[index].state = AcceptorState::Blocked;
@@ -143,7 +143,7 @@ impl Acceptor {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Accept from each listener that had an event; true if more connections may wait.
+    /// Accepts from each listener that had an event; true if more connections may wait.
     pub(super) fn accept(&mut self) -> bool {
         let mut has_more = false;
         for index in 0..self.acceptors.acceptors.len() {
@@ -212,7 +212,7 @@ impl<T: SocketHandler> Shard<T> {
         self.offer(HandoffTarget::LessLoaded, handoff).err().map(|handoff| handoff.fd)
     }
 
-    /// Offer a connection without a request to another process, or reject it.
+    /// Offers a connection without a request to another process, or rejects it.
     fn offer_elsewhere(&mut self, handoff: HandoffConnection) {
         let offered = match handoff.hops {
             0..OFFERS_MAX => self.offer(HandoffTarget::AnyWithRoom, handoff),
@@ -238,7 +238,7 @@ impl<T: SocketHandler> Shard<T> {
         self.sockets.connections() >= self.threads.limits.sockets_max as u64
     }
 
-    /// Close a connection because the server is full. It is answered 503 unless it expects TLS.
+    /// Closes a connection because the server is full. It is answered 503 unless it expects TLS.
     fn reject(&self, connection: OwnedFd, awaits_tls: bool) {
         self.sockets.count().accept_refusals.add(1);
         if !awaits_tls {
@@ -247,7 +247,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Adopt a connection from another shard or process, and handle its bytes.
+    /// Adopts a connection from another shard or process, and handles its bytes.
     pub(super) fn adopt_moved(&mut self, moved: Moved) {
         let Moved { handoff, is_adopted } = moved;
         // Any process may serve a connection without a request.
@@ -291,7 +291,7 @@ pub(super) fn crowded_from(sockets_max: usize, shards: usize) -> u64 {
     share - share * 3 / 100
 }
 
-/// Answer 503 and return the bytes written. Received bytes are read first: with unread bytes, the
+/// Answers 503 and returns the bytes written. Received bytes are read first: with unread bytes, the
 /// close would be a reset, which can destroy the response.
 fn refuse(connection: &OwnedFd) -> usize {
     let mut bytes = [0; 4096];

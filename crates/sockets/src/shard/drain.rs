@@ -70,7 +70,7 @@ impl<T: SocketHandler> Shard<T> {
         self.drain_some();
     }
 
-    /// End connections that are between two requests, or late with their first one.
+    /// Ends connections that are between two requests, or late with their first one.
     fn disconnect_idle(&mut self) {
         let tick = self.sockets.tick;
         for slot in 0..self.sockets.slab.slots() {
@@ -84,7 +84,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Close WebSockets up to the number that is due now.
+    /// Closes WebSockets up to the number that is due now.
     pub(super) fn drain_some(&mut self) {
         let Some(mut drain) = self.drain.take() else { return };
         self.disconnect_idle();

@@ -122,7 +122,7 @@ enum Woken<M> {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Allocate the system resources, so that a failure prevents the server's start.
+    /// Allocates the system resources, so that a failure prevents the server's start.
     pub(crate) fn prepare(
         threads: Threads,
         listeners: Vec<OwnedFd>,
@@ -135,7 +135,7 @@ impl<T: SocketHandler> Shard<T> {
 }
 
 impl<M: Send + 'static> Prepared<M> {
-    /// Run until the socket server is dropped or drained.
+    /// Runs until the socket server is dropped or drained.
     pub(crate) async fn run<T: SocketHandler<Message = M>>(
         self,
         router: Router,
@@ -221,7 +221,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Sleep until an event, a message or the next tick.
+    /// Sleeps until an event, a message or the next tick.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>) -> Woken<T::Message> {
         let until_tick = self.next_tick.since(self.threads.clock.now());
         timer.as_mut().reset(tokio::time::Instant::now() + until_tick);
@@ -235,7 +235,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Check for a change of [`Lifecycle`], without waiting.
+    /// Checks for a change of [`Lifecycle`], without waiting.
     fn check_lifecycle(&mut self) -> Option<Woken<T::Message>> {
         match self.threads.lifecycle.has_changed() {
             Ok(false) => None,
@@ -243,7 +243,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Do a bounded amount of each kind of work; true if work is left.
+    /// Does a bounded amount of each kind of work; true if work is left.
     fn turn(&mut self) -> bool {
         self.sockets.set_now(self.threads.clock.now());
         let more_events = self.handle_events();
@@ -333,7 +333,7 @@ impl<T: SocketHandler> Shard<T> {
         self.drain_some();
     }
 
-    /// Read the sockets again whose own queue was too long.
+    /// Reads the sockets again whose own queue was too long.
     fn read_unread(&mut self) {
         for id in self.sockets.take_unread() {
             self.read_queue.push(id);
@@ -356,7 +356,7 @@ impl<T: SocketHandler> Shard<T> {
         self.handle_resumed();
     }
 
-    /// Notify the handler of closed sockets, and free their slots.
+    /// Notifies the handler of closed sockets, and frees their slots.
     fn settle(&mut self) {
         while let Some((id, key, cause)) = self.sockets.next_pending_close() {
             self.handler.handle_close(&mut self.sockets, id, key, cause);
@@ -364,7 +364,7 @@ impl<T: SocketHandler> Shard<T> {
         self.sockets.free_dead();
     }
 
-    /// Adopt a connection that hyper returned, or one whose TLS handshake is complete.
+    /// Adopts a connection that hyper returned, or one whose TLS handshake is complete.
     fn adopt_returned(&mut self, returned: Returned) {
         let Returned { fd, mut bytes, client, counted, next } = returned;
         let is_reused = next != Next::First;

@@ -58,7 +58,7 @@ impl NestedPoll {
         let _ = self.poll.readable().await;
     }
 
-    /// Take pending events, up to the capacity of `events`; true if there may be more.
+    /// Takes pending events, up to the capacity of `events`; true if there may be more.
     pub(super) fn take(&mut self, events: &mut Events) -> bool {
         events.clear();
         let taken = self.poll.try_io_mut(Interest::READABLE, |poll| {

@@ -55,7 +55,7 @@ impl TrustedProxies {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Adopt a connection whose first bytes are a header, or close it if it is not from a proxy.
+    /// Adopts a connection whose first bytes are a header, or closes it if it is not from a proxy.
     pub(super) fn adopt_proxied(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
         if !peer.is_some_and(|peer| self.proxies.trusts(peer.ip())) {
             self.sockets.count().proxy_untrusted.add(1);
@@ -77,7 +77,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Read the header if it is complete. An `ending` socket sends no more bytes.
+    /// Reads the header if it is complete. An `ending` socket sends no more bytes.
     pub(super) fn read_proxy_header(&mut self, id: SocketId, ending: bool) {
         let Some(fd) = self.sockets.slab.get(id).and_then(|record| record.fd.as_ref()) else {
             return;
@@ -102,7 +102,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Begin with TLS, or with the first request.
+    /// Begins with TLS, or with the first request.
     fn begin_proxied(&mut self, id: SocketId, client: Option<SocketAddr>) {
         if self.acceptors.tls.is_none() {
             self.sockets.end_proxy_header(id, client);
@@ -118,7 +118,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Close a connection whose header is invalid.
+    /// Closes a connection whose header is invalid.
     pub(super) fn refuse_proxy_header(&mut self, id: SocketId, cause: &dyn Display) {
         self.sockets.count().proxy_header_errors.add(1);
         if self.proxies.is_log_due(self.sockets.now()) {

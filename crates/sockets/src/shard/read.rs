@@ -27,8 +27,8 @@ fn input_kind(record: &Record) -> InputKind {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Read a socket once. After a full buffer more bytes may follow, and on an `ending` socket the
-    /// end follows: both sockets are read again after the others had their turn.
+    /// Reads a socket once. After a full buffer more bytes may follow, and on an `ending` socket
+    /// the end follows: both sockets are read again after the others had their turn.
     pub(super) fn read(&mut self, id: SocketId, ending: bool) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         if matches!(record.state, State::ProxyHeader) {
@@ -61,7 +61,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Handle bytes of a socket, after the bytes that it holds.
+    /// Handles bytes of a socket, after the bytes that it holds.
     pub(super) fn feed(&mut self, id: SocketId, bytes: &mut [u8]) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         if !matches!(input_kind(record), InputKind::Head) {
@@ -88,8 +88,8 @@ impl<T: SocketHandler> Shard<T> {
         self.check_held(id, before, after);
     }
 
-    /// Handle the bytes that a socket held while its last response was pending, or read a WebSocket
-    /// again.
+    /// Handles the bytes that a socket held while its last response was pending, or reads a
+    /// WebSocket again.
     pub(super) fn resume(&mut self, id: SocketId) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         if record.is_open() {
@@ -111,7 +111,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Handle the bytes that a client sent before its upgrade request was answered.
+    /// Handles the bytes that a client sent before its upgrade request was answered.
     pub(super) fn begin_frames(&mut self, id: SocketId, held: Option<Box<Held>>) {
         let Some(mut held) = held else { return };
         self.feed(id, &mut held.bytes);
@@ -120,7 +120,7 @@ impl<T: SocketHandler> Shard<T> {
         self.read_queue.push(id);
     }
 
-    /// Handle all bytes. The socket's state may change on the way: frames may follow a head.
+    /// Handles all bytes. The socket's state may change on the way: frames may follow a head.
     fn feed_all(&mut self, id: SocketId, mut bytes: &mut [u8], mut is_first: bool) {
         while !bytes.is_empty() {
             let Some(record) = self.sockets.slab.get(id) else { return };
@@ -135,7 +135,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Keep bytes of a request for later. With `is_first` they are the request's first bytes, and
+    /// Keeps bytes of a request for later. With `is_first` they are the request's first bytes, and
     /// its timeout starts.
     pub(super) fn hold(&mut self, id: SocketId, bytes: &[u8], is_first: bool) {
         let tick = self.sockets.tick;

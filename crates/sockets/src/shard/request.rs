@@ -36,7 +36,7 @@ enum RequestAction<T> {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Handle the head at the front of `bytes`, and return the number of bytes used. All are used
+    /// Handles the head at the front of `bytes`, and returns the number of bytes used. All are used
     /// if the rest moved with the connection, or is ignored.
     pub(super) fn feed_head(&mut self, id: SocketId, bytes: &[u8], is_first: bool) -> usize {
         match self.classify(id, bytes) {
@@ -153,7 +153,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Let the handler answer a request, or else hyper. Returns the number of bytes used.
+    /// Lets the handler answer a request, or else hyper. Returns the number of bytes used.
     fn answer_or_lend(
         &mut self,
         id: SocketId,
@@ -184,7 +184,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Send a connection to another shard, with the bytes that were read.
+    /// Sends a connection to another shard, with the bytes that were read.
     fn move_to(&mut self, id: SocketId, shard: ShardId, bytes: &[u8]) {
         let is_elsewhere = shard != self.threads.shard && self.hops < HOPS_MAX;
         let mover = self.threads.movers.get(usize::from(shard.0)).filter(|_| is_elsewhere);
@@ -202,7 +202,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Hand a connection over to another process, with the bytes that were read.
+    /// Hands a connection over to another process, with the bytes that were read.
     fn hand_off(&mut self, id: SocketId, to: NodeId, bytes: &[u8]) {
         if self.hops >= HOPS_MAX {
             tracing::error!(%to, "cannot hand a connection over: it was moved too often");
@@ -224,7 +224,7 @@ impl<T: SocketHandler> Shard<T> {
         HandoffConnection { fd, bytes: bytes.to_vec(), client, hops: self.hops + 1, declined: 0 }
     }
 
-    /// Respond with a status and one line, and end the connection.
+    /// Responds with a status and one line, and ends the connection.
     pub(super) fn refuse(&mut self, id: SocketId, status: u16, reason: &str) {
         self.sockets.answer_and_end(id, &[refusal(status, reason, false)]);
     }

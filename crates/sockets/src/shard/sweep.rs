@@ -141,7 +141,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Begin again at the first slot.
+    /// Begins again at the first slot.
     fn end_pass(&mut self) {
         self.sweep.next = 0;
         let largest = std::mem::take(&mut self.sweep.queued_bytes_largest);
@@ -163,7 +163,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Answer an invalid head with its error.
+    /// Answers an invalid head with its error.
     pub(super) fn refuse_head(&mut self, id: SocketId, error: HeadError) {
         self.sockets.count().head_errors.add(1);
         self.refuse(id, error.status(), &error.to_string());

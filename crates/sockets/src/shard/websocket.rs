@@ -9,7 +9,7 @@ use crate::handler::SocketHandler;
 use crate::record::State;
 
 impl<T: SocketHandler> Shard<T> {
-    /// Decode frames and pass complete messages to the handler. Only a partial message is kept.
+    /// Decodes frames and passes complete messages to the handler. Only a partial message is kept.
     pub(super) fn feed_frames(&mut self, id: SocketId, mut bytes: &mut [u8]) {
         let Some(mut decoder) = self.borrow_decoder(id) else { return };
         let before = decoder.buffered_bytes();
@@ -89,7 +89,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Handle the client's close frame. If the client closed first, answer with its own code.
+    /// Handles the client's close frame. If the client closed first, the answer has its own code.
     fn finish_closing(&mut self, id: SocketId, code: Option<u16>) {
         self.sockets.close_unread(id, CloseCause::ByPeer, &close_frame(code, ""));
         self.sockets.linger(id);

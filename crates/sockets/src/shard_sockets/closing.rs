@@ -15,9 +15,9 @@ use crate::record::State;
 use crate::wire;
 
 impl Sockets {
-    /// Close a WebSocket. A close frame is sent now; the connection ends when the client answers it
-    /// or `close_timeout` has passed. [`crate::SocketHandler::handle_close`] is called in this turn,
-    /// with [`CloseCause::ByUs`].
+    /// Closes a WebSocket. A close frame is sent now; the connection ends when the client answers
+    /// it or `close_timeout` has passed. [`crate::SocketHandler::handle_close`] is called in this
+    /// turn, with [`CloseCause::ByUs`].
     ///
     /// An invalid code is replaced by 1001. So is 1000, after which phoenix.js does not reconnect.
     pub fn close(&mut self, socket: SocketId, code: u16, reason: &str) {
@@ -26,7 +26,7 @@ impl Sockets {
         self.close_for(socket, CloseCause::ByUs(code), code, reason);
     }
 
-    /// Send a close frame to an open WebSocket, and await the answer.
+    /// Sends a close frame to an open WebSocket, and awaits the answer.
     pub(crate) fn close_for(&mut self, id: SocketId, cause: CloseCause, code: u16, reason: &str) {
         let Some(decoder) = self.detach(id, cause) else { return };
         if let Some(record) = self.slab.get_mut(id) {
@@ -38,7 +38,7 @@ impl Sockets {
         self.write_last(id, &close_frame(Some(code), reason));
     }
 
-    /// Close a WebSocket whose further bytes are not decoded: after an error or a close frame.
+    /// Closes a WebSocket whose further bytes are not decoded: after an error or a close frame.
     pub(crate) fn close_unread(&mut self, id: SocketId, cause: CloseCause, last: &Bytes) {
         if let Some(decoder) = self.detach(id, cause) {
             self.update_partial_bytes(decoder.buffered_bytes(), 0);
@@ -47,7 +47,7 @@ impl Sockets {
         }
     }
 
-    /// End a connection without waiting for its client, or note that it is gone.
+    /// Ends a connection without waiting for its client, or notes that it is gone.
     pub(crate) fn disconnect(&mut self, id: SocketId) {
         let Some(record) = self.slab.get(id) else { return };
         match record.state {
@@ -67,7 +67,7 @@ impl Sockets {
         self.mark_dead(id);
     }
 
-    /// Await the client's end of the connection after our last bytes are sent.
+    /// Awaits the client's end of the connection after our last bytes are sent.
     pub(crate) fn linger(&mut self, id: SocketId) {
         let Some(record) = self.slab.get_mut(id) else { return };
         if matches!(record.state, State::Dead) {
@@ -90,7 +90,7 @@ impl Sockets {
         Some((id, record.key, cause))
     }
 
-    /// Free the slots of dead sockets. `pending_closes` must be empty.
+    /// Frees the slots of dead sockets. `pending_closes` must be empty.
     pub(crate) fn free_dead(&mut self) {
         debug_assert!(self.pending_closes.is_empty());
         while let Some(id) = self.dead.pop() {
@@ -103,7 +103,7 @@ impl Sockets {
         }
     }
 
-    /// Detach an open WebSocket from its handler.
+    /// Detaches an open WebSocket from its handler.
     fn detach(&mut self, id: SocketId, cause: CloseCause) -> Option<Decoder> {
         let record = self.slab.get_mut(id)?;
         let State::Open(decoder) = &mut record.state else { return None };
@@ -117,7 +117,7 @@ impl Sockets {
         Some(decoder)
     }
 
-    /// Drop the queue of a socket that does not read, except a frame that is partly sent.
+    /// Drops the queue of a socket that does not read, except a frame that is partly sent.
     fn drop_queue(&mut self, id: SocketId) {
         let Some(record) = self.slab.get_mut(id) else { return };
         let Some(queue) = &mut record.outbound else { return };
@@ -131,7 +131,7 @@ impl Sockets {
         self.count().queued_bytes_now.sub(dropped as u64);
     }
 
-    /// Send a last frame, after all queued frames.
+    /// Sends a last frame, after all queued frames.
     fn write_last(&mut self, id: SocketId, last: &Bytes) {
         let Some((record, writer)) = self.writing(id) else { return };
         match (Writer { queued_bytes_max: usize::MAX, ..writer }).transmit(

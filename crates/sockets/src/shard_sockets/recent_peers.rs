@@ -22,7 +22,7 @@ impl RecentPeers {
         *self.slot(socket) = Some((socket, address));
     }
 
-    /// Remove and return the address of a connection.
+    /// Removes and returns the address of a connection.
     pub(super) fn take(&mut self, socket: SocketId) -> Option<SocketAddr> {
         let (_, address) = self.slot(socket).take_if(|(id, _)| *id == socket)?;
         Some(address)

@@ -22,7 +22,7 @@ pub(crate) struct Released {
 }
 
 impl Sockets {
-    /// Add a connection to the slab.
+    /// Adds a connection to the slab.
     pub(crate) fn adopt(
         &mut self,
         fd: OwnedFd,
@@ -49,7 +49,7 @@ impl Sockets {
         Ok(id)
     }
 
-    /// Watch for writability of a socket whose queue was just created.
+    /// Watches for writability of a socket whose queue was just created.
     pub(super) fn await_writable(&self, id: SocketId) {
         let Some(fd) = self.slab.get(id).and_then(|record| record.fd.as_ref()) else { return };
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -57,7 +57,7 @@ impl Sockets {
         let _ = self.registry.reregister(&mut SourceFd(&fd.as_raw_fd()), token(id), interest);
     }
 
-    /// Remove a connection from the slab: for hyper, another shard or another process.
+    /// Removes a connection from the slab: for hyper, another shard or another process.
     pub(crate) fn release(&mut self, id: SocketId) -> Option<Released> {
         let held = self.slab.get(id)?.buffered_bytes();
         self.update_partial_bytes(held, 0);
@@ -72,7 +72,7 @@ impl Sockets {
         })
     }
 
-    /// Remove and return the client's address. Most shards keep none.
+    /// Removes and returns the client's address. Most shards keep none.
     pub(crate) fn forget_client(&mut self, id: SocketId) -> ClientAddress {
         if self.clients.is_empty() {
             return ClientAddress::OfSocket;
@@ -94,7 +94,7 @@ impl Sockets {
         &self.registry
     }
 
-    /// Count a connection before it is added to the slab.
+    /// Counts a connection before it is added to the slab.
     pub(crate) fn count_connection(&self) -> CountedConnection {
         CountedConnection::new(self.counters.clone(), self.shard)
     }
@@ -104,7 +104,7 @@ impl Sockets {
         self.counters.connections()
     }
 
-    /// Keep the client's address for the first request, which saves a system call.
+    /// Keeps the client's address for the first request, which saves a system call.
     pub(crate) fn remember(&mut self, id: SocketId, peer: Option<SocketAddr>) {
         if let Some(peer) = peer {
             self.recent_peers.remember(id, peer);

@@ -145,15 +145,15 @@ impl Sockets {
         queue.is_some_and(|queue| queue.is_awaited(self.pace()))
     }
 
-    /// Read nothing more from a socket until [`Sockets::resume`]. So the client can send no more than
-    /// its connection holds. The handler may still get messages that were read already.
+    /// Reads nothing more from a socket until [`Sockets::resume`]. So the client can send no more
+    /// than its connection holds. The handler may still get messages that were read already.
     /// Returns false if it is paused already, or not open.
     pub fn pause(&mut self, socket: SocketId) -> bool {
         let is_open = self.slab.get(socket).is_some_and(Record::is_open);
         is_open && self.paused.insert(socket)
     }
 
-    /// Read a socket again.
+    /// Reads a socket again.
     pub fn resume(&mut self, socket: SocketId) {
         if self.paused.remove(&socket) {
             self.resumed.push(socket);
@@ -233,7 +233,7 @@ impl Sockets {
         self.count().parked_now.add(1);
     }
 
-    /// Update the count of partly received bytes after a socket's share changed. Returns false if
+    /// Updates the count of partly received bytes after a socket's share changed. Returns false if
     /// the share grew and the shard is over `partial_bytes_max`.
     pub(crate) fn update_partial_bytes(&mut self, before: usize, after: usize) -> bool {
         self.partial_bytes = self.partial_bytes + after - before;

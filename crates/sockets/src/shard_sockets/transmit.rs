@@ -35,7 +35,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Write a frame, or queue the part that the kernel does not accept.
+    /// Writes a frame, or queues the part that the kernel does not accept.
     pub(super) fn transmit(
         &self,
         record: &mut Record,
@@ -61,7 +61,8 @@ impl Writer<'_> {
         Ok(self.queue(record, frame.clone(), written, sharing))
     }
 
-    /// Write bytes that no other socket shares, or queue the part that the kernel does not accept.
+    /// Writes bytes that no other socket shares, or queues the part that the kernel does not
+    /// accept.
     pub(super) fn transmit_bytes(
         &self,
         record: &mut Record,
@@ -78,7 +79,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Write an HTTP response, or queue the part that the kernel does not accept.
+    /// Writes an HTTP response, or queues the part that the kernel does not accept.
     pub(super) fn transmit_response(
         &self,
         record: &mut Record,
@@ -110,7 +111,7 @@ impl Writer<'_> {
         Ok(taken)
     }
 
-    /// Queue bytes of which the first `sent` are written, in a new queue if there is none.
+    /// Queues bytes of which the first `sent` are written, in a new queue if there is none.
     fn queue(&self, record: &mut Record, mut bytes: Bytes, sent: usize, sharing: Sharing) -> Taken {
         let (before, taken) = match &record.outbound {
             Some(queue) => (queue.bytes(), Taken::NoWait),

@@ -31,7 +31,7 @@ pub enum OfferError {
 }
 
 impl Sockets {
-    /// Send one or more complete frames, including their headers, to an open WebSocket.
+    /// Sends one or more complete frames, including their headers, to an open WebSocket.
     ///
     /// If the queue would exceed `queued_bytes_max` and does not move, or would exceed four times as
     /// much, the socket is closed with 1013, and [`crate::SocketHandler::handle_close`] is called with
@@ -40,8 +40,8 @@ impl Sockets {
         self.send_as(socket, frame, Sharing::Own).map(drop)
     }
 
-    /// Send like [`Sockets::send`] a frame that many sockets share, and whose bytes the caller counts.
-    /// While it `has_room` for more of them, a queue that moves takes the frame. Returns
+    /// Sends like [`Sockets::send`] a frame that many sockets share, and whose bytes the caller
+    /// counts. While it `has_room` for more of them, a queue that moves takes the frame. Returns
     /// [`Sockets::is_awaited`].
     pub fn send_shared(
         &mut self,
@@ -82,7 +82,7 @@ impl Sockets {
         }
     }
 
-    /// Send like [`Sockets::send`], but write nothing and keep the socket open if more than
+    /// Sends like [`Sockets::send`], but writes nothing and keeps the socket open if more than
     /// `queued_bytes_max` bytes are queued already, or if the queue has no room for the frame.
     pub fn offer(
         &mut self,
@@ -103,8 +103,8 @@ impl Sockets {
         self.send(socket, frame).map_err(|_| OfferError::Gone)
     }
 
-    /// Answer a parked GET with a complete HTTP response, head and body. The connection then awaits
-    /// its next request. The handler must not use the id any more.
+    /// Answers a parked GET with a complete HTTP response, head and body. The connection then
+    /// awaits its next request. The handler must not use the id any more.
     pub fn answer(&mut self, socket: SocketId, response: &[Bytes]) {
         let Some((held, keeps_alive)) = self.unpark(socket) else { return };
         let Some(record) = self.slab.get_mut(socket) else { return };
@@ -117,9 +117,9 @@ impl Sockets {
         }
     }
 
-    /// Answer a parked upgrade request: the WebSocket is open. `open` returns the key that is passed
-    /// to later calls for this socket. It is not called if the client has gone; then this returns
-    /// false.
+    /// Answers a parked upgrade request: the WebSocket is open. `open` returns the key that is
+    /// passed to later calls for this socket. It is not called if the client has gone; then this
+    /// returns false.
     ///
     /// Frames that the client has sent already are handled when the call of
     /// [`crate::SocketHandler::handle_message`] or [`crate::SocketHandler::handle_tick`] has
@@ -147,7 +147,7 @@ impl Sockets {
         true
     }
 
-    /// Answer a parked upgrade request with a status and one line, and end the connection. The
+    /// Answers a parked upgrade request with a status and one line, and ends the connection. The
     /// handler must not use the id any more.
     pub fn refuse_parked(&mut self, socket: SocketId, status: u16, reason: &str) {
         let Some((held, _)) = self.unpark(socket) else { return };
@@ -156,8 +156,8 @@ impl Sockets {
         self.answer_and_end(socket, &[refusal(status, reason, false)]);
     }
 
-    /// Take a request out of [`State::Parked`]. Returns the bytes that arrived after it, and whether
-    /// its connection may serve another. `None`: it is not parked.
+    /// Takes a request out of [`State::Parked`]. Returns the bytes that arrived after it, and
+    /// whether its connection may serve another. `None`: it is not parked.
     fn unpark(&mut self, socket: SocketId) -> Option<(Option<Box<Held>>, bool)> {
         let record = self.slab.get_mut(socket)?;
         let State::Parked { held, keeps_alive } = &mut record.state else { return None };
@@ -169,7 +169,7 @@ impl Sockets {
         Some(unparked)
     }
 
-    /// Answer a request whose bytes were all read. The connection then awaits its next request, or
+    /// Answers a request whose bytes were all read. The connection then awaits its next request, or
     /// ends. `has_more`: bytes after the request were read.
     pub(crate) fn answer_request(
         &mut self,
@@ -198,14 +198,14 @@ impl Sockets {
         }
     }
 
-    /// Write the last response of a connection and end it.
+    /// Writes the last response of a connection and ends it.
     pub(crate) fn answer_and_end(&mut self, id: SocketId, response: &[Bytes]) {
         if self.write_response(id, response) {
             self.linger(id);
         }
     }
 
-    /// Write a response, or queue the part that the kernel does not accept. Returns false if the
+    /// Writes a response, or queues the part that the kernel does not accept. Returns false if the
     /// connection broke.
     pub(crate) fn write_response(&mut self, id: SocketId, response: &[Bytes]) -> bool {
         let Some((record, writer)) = self.writing(id) else { return false };
@@ -213,7 +213,7 @@ impl Sockets {
         self.finish_write(id, taken)
     }
 
-    /// Write the response to a WebSocket handshake. Returns false if the connection broke.
+    /// Writes the response to a WebSocket handshake. Returns false if the connection broke.
     pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
         let Some((record, writer)) = self.writing(id) else { return false };
         let taken = writer.transmit_bytes(record, answer);
@@ -229,7 +229,7 @@ impl Sockets {
         taken.is_ok()
     }
 
-    /// Write queued bytes after the socket became writable.
+    /// Writes queued bytes after the socket became writable.
     pub(crate) fn flush(&mut self, id: SocketId) {
         let counters = self.counters.shard(self.shard);
         let bytes_max = self.limits.queued_bytes_max;

@@ -58,14 +58,14 @@ pub enum TlsError {
 }
 
 impl Certificate {
-    /// Read a certificate and its key. Both may be in the same file.
+    /// Reads a certificate and its key. Both may be in the same file.
     pub fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let (chain, key) = parse(files)?;
         let certified = CertifiedKey::from_der(chain, key, &ring::default_provider());
         certified.map(Self::new).map_err(|cause| unusable(files, cause))
     }
 
-    /// Read the certificate of a challenge (RFC 8737). Its critical extension is unknown to
+    /// Reads the certificate of a challenge (RFC 8737). Its critical extension is unknown to
     /// verifiers, so this does not check that the key belongs to the certificate.
     pub fn read_challenge(files: &TlsFiles) -> Result<Self, TlsError> {
         let (chain, key) = parse(files)?;

@@ -43,7 +43,7 @@ impl Certificates {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Use this certificate for new handshakes.
+    /// Uses this certificate for new handshakes.
     pub fn replace(&self, certificate: Certificate) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(certificate);
     }

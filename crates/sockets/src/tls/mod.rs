@@ -102,7 +102,7 @@ impl TlsTerminator {
         TlsTerminator { acceptor, returns, limits, counters, shard }
     }
 
-    /// Do the TLS handshake in a task of this thread, then give the shard a socket with the
+    /// Does the TLS handshake in a task of this thread, then gives the shard a socket with the
     /// decrypted stream.
     pub(crate) fn receive(&self, fd: OwnedFd, peer: SocketAddr, counted: CountedConnection) {
         let acceptor = self.clone();
@@ -166,7 +166,7 @@ impl Drop for Counted {
     }
 }
 
-/// Copy until the shard has closed its side, and the client has closed its own or `close_timeout`
+/// Copies until the shard has closed its side, and the client has closed its own or `close_timeout`
 /// has passed.
 async fn copy_both_ways(client: TlsStream<TcpStream>, shard: UnixStream, limits: &SocketLimits) {
     let (from_client, to_client) = tokio::io::split(client);
@@ -182,7 +182,7 @@ async fn copy_both_ways(client: TlsStream<TcpStream>, shard: UnixStream, limits:
     }
 }
 
-/// Copy one direction to its end, or until a write is pending for `stall`.
+/// Copies one direction to its end, or until a write is pending for `stall`.
 async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, stall: Duration) {
     let mut buffer = vec![0; COPY_BYTES].into_boxed_slice();
     while let Ok(len @ 1..) = from.read(&mut buffer).await {

@@ -30,7 +30,7 @@ fn random_text(rng: &mut Rng, len: usize) -> String {
     (0..len).map(|_| alphabet[rng.index(alphabet.len())]).collect()
 }
 
-/// Send a message in fragments of random lengths, with pings between them. Returns the number of
+/// Sends a message in fragments of random lengths, with pings between them. Returns the number of
 /// pings.
 fn send_in_fragments(peer: &mut Peer, rng: &mut Rng, opcode: Data, payload: &[u8]) -> usize {
     let mut rest = payload;

@@ -380,3 +380,25 @@ pub(super) async fn last(
     let end = end.await?;
     Ok(end.map(|end| (found, number(&end, "Nats-UpTo-Sequence").unwrap_or(0))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_a_message_does_not_depend_on_the_clock_of_this_machine() {
+        for ts in ["1999-01-01T12:00:05.5Z", "2199-01-01T12:00:05.5Z"] {
+            let info: StreamInfo = serde_json::from_value(serde_json::json!({
+                "config": {}, "created": ts, "ts": ts, "state": { "first_seq": 1, "last_seq": 2 },
+            }))
+            .unwrap();
+            let stored_at = ts.replace("05.5", "03.25");
+            assert_eq!(info.age(&stored_at), Duration::from_millis(2250));
+            assert_eq!(
+                info.age(&ts.replace("05.5", "06")),
+                Duration::ZERO,
+                "another server's clock"
+            );
+        }
+    }
+}

@@ -59,7 +59,9 @@ const READ_PAUSE: Duration = Duration::from_millis(50);
 /// Reads at the same time. Further ones wait for them; a topic has one at most.
 const READS_MAX: usize = 64;
 /// How long the stream remembers the ids of messages.
-const ID_WINDOW: Duration = Duration::from_secs(120);
+const ID_WINDOW: Duration = Duration::from_secs(300);
+/// The settings of a stream that may change.
+const OWN_SETTINGS: [&str; 3] = ["num_replicas", "max_bytes", "duplicate_window"];
 /// The oldest server with all that is used: (2, 11).
 const VERSION_MIN: (i64, i64) = (2, 11);
 
@@ -220,11 +222,15 @@ impl Streams {
         }
     }
 
-    /// Makes the streams with these limits unless they exist, and asks whether they are usable.
-    pub async fn check(settings: StreamSettings, all: Vec<StreamLimits>) -> Result<(), StartError> {
+    /// Asks whether the streams with these limits are usable, and makes or changes them if it `may_make` them.
+    pub async fn check(
+        settings: StreamSettings,
+        all: Vec<StreamLimits>,
+        may_make: bool,
+    ) -> Result<(), StartError> {
         let streams = Streams::new(settings.clone());
         let client = settings.nats.connect("watchfire check", &streams.shared.refusals).await?;
-        streams.shared.make_all(&client, all).await
+        streams.shared.make_all(&client, all, may_make).await
     }
 
     /// Connects to NATS, makes the streams with these limits, and starts the thread.
@@ -261,7 +267,7 @@ impl Streams {
         })
     }
 
-    /// Publishes a message. Messages with the same id are stored once, within two minutes. `done` gets the
+    /// Publishes a message. Messages with the same id are stored once, within five minutes. `done` gets the
     /// epoch and the sequence, once the stream has stored it, or the reason. It must not wait.
     pub fn publish(
         &self,
@@ -364,7 +370,12 @@ impl Shared {
         stream.clone()
     }
 
-    async fn make_all(&self, client: &Client, all: Vec<StreamLimits>) -> Result<(), StartError> {
+    async fn make_all(
+        &self,
+        client: &Client,
+        all: Vec<StreamLimits>,
+        may_make: bool,
+    ) -> Result<(), StartError> {
         let (major, minor) = VERSION_MIN;
         if !all.is_empty() && !client.is_server_compatible(major, minor, 0) {
             let version = client.server_info().version;
@@ -374,7 +385,7 @@ impl Shared {
         for limits in all {
             let stream = self.stream(limits);
             // NATS servers that have just started choose a leader first.
-            while let Err(error) = self.make(client, &stream).await {
+            while let Err(error) = self.make(client, &stream, may_make).await {
                 self.check_permissions()?;
                 if !error.is_passing() || Clock::now() > until {
                     return Err(error.into());
@@ -384,7 +395,10 @@ impl Shared {
             // The answer to a request comes after a refusal of this subscription.
             let stored = format!("{}.>", names::stored(&self.prefix, limits));
             let _subscribed = client.subscribe(stored).await.map_err(NatsError::from)?;
-            api::info(client, &stream.name, None).await?;
+            match api::info(client, &stream.name, None).await {
+                Err(StreamError::NotFound) if !may_make => {}
+                info => drop(info?),
+            }
             self.check_permissions()?;
         }
         Ok(())
@@ -395,10 +409,16 @@ impl Shared {
         refusal.map_or(Ok(()), |answer| Err(StreamError::NotPermitted { answer }))
     }
 
-    /// Makes a stream, unless it exists with the same subjects.
-    async fn make(&self, client: &Client, stream: &Stream) -> Result<(), StreamError> {
+    /// Makes a stream, unless it exists with the same subjects, or it must not.
+    async fn make(
+        &self,
+        client: &Client,
+        stream: &Stream,
+        may_make: bool,
+    ) -> Result<(), StreamError> {
         let config = self.config(stream);
         let info = match api::info(client, &stream.name, None).await {
+            Err(StreamError::NotFound) if !may_make => return Ok(()),
             Err(StreamError::NotFound) => api::create(client, &stream.name, &config).await?,
             info => info?,
         };
@@ -410,10 +430,8 @@ impl Shared {
             return Err(StreamError::Foreign { name: stream.name.clone() });
         }
         // Another setting of this server.
-        let differs = ["num_replicas", "max_bytes"]
-            .iter()
-            .any(|key| info.config.get(*key) != config.get(*key));
-        if differs {
+        let differs = OWN_SETTINGS.into_iter().any(|key| info.config.get(key) != config.get(key));
+        if differs && may_make {
             api::update(client, &stream.name, &updated(&info, &config)).await?;
         }
         stream.last.store(info.state.last, Ordering::Relaxed);
@@ -453,7 +471,7 @@ impl Shared {
 /// The configuration of an existing stream, with these settings.
 fn updated(info: &api::StreamInfo, config: &Value) -> Value {
     let mut merged = info.config.clone();
-    for key in ["num_replicas", "max_bytes"] {
+    for key in OWN_SETTINGS {
         merged.insert(key.into(), config[key].clone());
     }
     json!(merged)
@@ -493,7 +511,7 @@ impl Driver {
         let nats = &shared.settings.nats;
         let client =
             nats.connect_observed("watchfire histories", &shared.refusals, observe).await?;
-        shared.make_all(&client, all).await?;
+        shared.make_all(&client, all, true).await?;
         tokio::spawn(watch::run(client.clone(), shared.clone(), handler.clone(), wake));
         let reads = Arc::new(Semaphore::new(READS_MAX));
         Ok(Driver { client, shared, handler, reads, followed: HashMap::new() })

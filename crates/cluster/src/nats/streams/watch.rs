@@ -73,7 +73,7 @@ impl Watch {
         };
         let is_known = |info: &StreamInfo| epoch(&stream.name, info) == known_epoch;
         let Some(info) = info.filter(is_known) else {
-            self.shared.make(&self.client, stream).await?;
+            self.shared.make(&self.client, stream, true).await?;
             *look = Look::default();
             tracing::warn!(stream = stream.name, "another stream keeps the histories now");
             self.handler.replaced(stream.limits);

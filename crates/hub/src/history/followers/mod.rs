@@ -1,4 +1,5 @@
-//! One process's caches of topics whose messages are stored in streams of NATS JetStream.
+//! One process's caches of topics whose messages are stored elsewhere: in streams of NATS JetStream, or, on one
+//! machine, in the [`Logs`](super::Logs) of another process.
 //!
 //! A stream gives each message a sequence, which grows over all its topics, and sends what it has stored to
 //! the processes that follow the topic, with the sequence before on the same topic. This module puts the
@@ -51,11 +52,10 @@ use watchfire_types::Instant;
 use self::topic::{Arrival, Topic};
 use super::log::{Bounds, Message, Positioned};
 use super::position::Position;
+use super::sweep::Sweep;
 
 /// The shortest time that a topic without clients stays.
 const IDLE_PERIOD_MIN: Duration = Duration::from_secs(60);
-/// Ticks in which every topic is checked once for expired messages.
-const SWEEP_TICKS: usize = 50;
 
 /// The wish of the followers to their driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,8 +127,7 @@ pub struct Followers {
     /// Boxed, because a map has a place for two for each entry.
     topics: BTreeMap<Arc<str>, Box<Topic>>,
     last_read: u64,
-    /// The topic that the sweep checked last.
-    swept: Option<Arc<str>>,
+    sweep: Sweep,
     totals: FollowerTotals,
     outputs: VecDeque<FollowerOutput>,
 }
@@ -140,7 +139,7 @@ impl Followers {
             memory_bytes_max,
             topics: BTreeMap::new(),
             last_read: 0,
-            swept: None,
+            sweep: Sweep::default(),
             totals: FollowerTotals::default(),
             outputs: VecDeque::new(),
         }
@@ -181,14 +180,14 @@ impl Followers {
         stream_last: u64,
     ) -> Option<Vec<Positioned>> {
         let entry = self.topics.get_mut(topic)?;
-        entry.expire(now);
+        entry.log.expire(now, &entry.bounds);
         entry.since(position, stream_last)
     }
 
     /// The last messages, oldest first.
     pub fn newest(&mut self, now: Instant, topic: &str, count: usize) -> Vec<Positioned> {
         let Some(entry) = self.topics.get_mut(topic) else { return Vec::new() };
-        entry.expire(now);
+        entry.log.expire(now, &entry.bounds);
         entry.newest(count)
     }
 
@@ -251,7 +250,7 @@ impl Followers {
                 entry.is_doubtful = false;
                 for stored in read.messages {
                     let entry = self.topics.get_mut(&topic).expect("it was found");
-                    let before = entry.last;
+                    let before = entry.log.last;
                     entry.note(now, before, stored);
                     self.deliver_next(now, &topic);
                 }
@@ -303,7 +302,7 @@ impl Followers {
         if first > entry.known.max(known).saturating_add(1) {
             // Messages that the stream has dropped may have been of this topic.
             self.restart(&topic);
-        } else if last > entry.last {
+        } else if last > entry.log.last {
             self.totals.gaps += u64::from(entry.read.is_none());
             entry.wanted = entry.wanted.max(last);
             self.read_again(&topic);
@@ -316,6 +315,16 @@ impl Followers {
     /// Messages of any topic may be lost: the connection to the stream was interrupted.
     pub fn handle_interruption(&mut self) {
         self.topics.values_mut().for_each(|entry| entry.is_doubtful = true);
+    }
+
+    /// The connection to the process that writes all topics is another one: what was sent before may be lost.
+    pub fn handle_relink(&mut self) {
+        self.handle_interruption();
+        let topics: Vec<Arc<str>> = self.topics.keys().cloned().collect();
+        for topic in topics {
+            self.topics.get_mut(&topic).expect("it was found").read = None;
+            self.read_again(&topic);
+        }
     }
 
     /// The streams that hold these topics are others now.
@@ -342,14 +351,9 @@ impl Followers {
 
     /// Drops what is expired or unused. Called ten times a second.
     pub fn handle_tick(&mut self, now: Instant) {
-        let count = self.topics.len() / SWEEP_TICKS + 1;
-        let from = self.swept.clone().map_or(Bound::Unbounded, Bound::Excluded);
-        let names = self.topics.range((from, Bound::Unbounded)).map(|(topic, _)| topic.clone());
-        let names: Vec<Arc<str>> = names.take(count).collect();
-        self.swept = names.last().filter(|_| names.len() == count).cloned();
-        for topic in names {
+        for topic in self.sweep.next(&self.topics) {
             let entry = self.topics.get_mut(&topic).expect("it was found");
-            entry.expire(now);
+            entry.log.expire(now, &entry.bounds);
             let idle = now.since(entry.used_at);
             let is_unread = entry.epoch.is_none() && entry.shards > 0;
             if entry.shards == 0 && idle > entry.bounds.age.max(IDLE_PERIOD_MIN) {
@@ -384,7 +388,7 @@ impl Followers {
             }
             self.totals.dropped_topics += 1;
             if is_served {
-                self.topics.get_mut(&topic).expect("it was found").clear();
+                self.topics.get_mut(&topic).expect("it was found").log.clear();
                 self.count(&topic);
             } else {
                 self.remove(&topic);
@@ -434,7 +438,7 @@ impl Followers {
             return;
         }
         self.last_read += 1;
-        let after = if entry.epoch.is_some() { entry.last } else { 0 };
+        let after = if entry.epoch.is_some() { entry.log.last } else { 0 };
         let request = ReadRequest { number: self.last_read, after, until: entry.wanted };
         entry.read = Some(request);
         let bounds = entry.bounds;

@@ -1,22 +1,15 @@
 //! The cache of one topic.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use watchfire_types::Instant;
 
 use super::{ReadRequest, ReadTopic, Stored};
-use crate::history::log::{Bounds, MESSAGE_OVERHEAD_BYTES, Message, Positioned};
+use crate::history::log::{Bounds, Kept, Log, MESSAGE_OVERHEAD_BYTES, Message, Positioned};
 use crate::history::position::Position;
-use crate::tables::should_shrink;
 
 /// The memory of a topic besides its name and its messages.
 const TOPIC_OVERHEAD_BYTES: usize = size_of::<Topic>() + 112;
-
-struct Kept {
-    sequence: u64,
-    stored_at: Instant,
-    message: Message,
-}
 
 /// The place of a message that arrived.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,13 +27,9 @@ pub(super) struct Topic {
     pub bounds: Bounds,
     /// The identity of the stream. `None`: the topic was not read.
     pub epoch: Option<u64>,
-    messages: VecDeque<Kept>,
-    bytes: usize,
-    /// The sequence of the last message.
-    pub last: u64,
-    /// No message of the topic up to this sequence is missing. At least `last`.
+    pub log: Log,
+    /// No message of the topic up to this sequence is missing. At least the last one of the log.
     pub known: u64,
-    complete_from: u64,
     /// Messages that arrived and are not in their order yet, by their sequences, each with the sequence
     /// before.
     early: BTreeMap<u64, (u64, Kept)>,
@@ -64,11 +53,8 @@ impl Topic {
         Topic {
             bounds,
             epoch: None,
-            messages: VecDeque::new(),
-            bytes: 0,
-            last: 0,
+            log: Log::after(0),
             known: 0,
-            complete_from: 0,
             early: BTreeMap::new(),
             early_bytes: 0,
             wanted: 0,
@@ -82,7 +68,7 @@ impl Topic {
     }
 
     pub fn position(&self) -> Option<Position> {
-        Some(Position { epoch: self.epoch?, offset: self.last })
+        Some(Position { epoch: self.epoch?, offset: self.log.last })
     }
 
     /// Begins again. What arrived early stays unknown, because it may be of another stream.
@@ -97,23 +83,24 @@ impl Topic {
     /// Takes what the stream has.
     pub fn fill(&mut self, now: Instant, read: ReadTopic) {
         self.epoch = Some(read.epoch);
-        self.complete_from = read.complete_from;
-        (self.last, self.known) = (read.last, read.last);
-        self.messages = read.messages.into_iter().map(|stored| Kept::new(now, stored)).collect();
-        self.bytes = self.messages.iter().map(|kept| kept.message.len()).sum();
-        self.expire(now);
+        self.known = read.last;
+        self.log = Log::after(read.complete_from);
+        for stored in read.messages {
+            self.log.push(now, &self.bounds, Kept::new(now, stored));
+        }
+        self.log.last = read.last;
     }
 
     /// Notes a message that comes after another one.
     pub fn note(&mut self, now: Instant, before: u64, stored: Stored) -> Arrival {
         let sequence = stored.sequence;
-        if self.epoch.is_some() && sequence <= self.last {
+        if self.epoch.is_some() && sequence <= self.log.last {
             return Arrival::Old;
         }
         // 0 is no message, so it is not the last one.
-        let is_after_last = before == self.last && before > 0;
+        let is_after_last = before == self.log.last && before > 0;
         let is_next =
-            self.epoch.is_some() && (is_after_last || before <= self.last && !self.is_doubtful);
+            self.epoch.is_some() && (is_after_last || before <= self.log.last && !self.is_doubtful);
         let kept = Kept::new(now, stored);
         self.early_bytes += kept.message.len();
         if let Some((_, old)) = self.early.insert(sequence, (before, kept)) {
@@ -135,7 +122,7 @@ impl Topic {
 
     /// Whether messages are missing that have been noticed.
     pub fn is_behind(&self) -> bool {
-        self.wanted > self.known.max(self.last) || !self.early.is_empty()
+        self.wanted > self.known.max(self.log.last) || !self.early.is_empty()
     }
 
     /// The next message in the order, with the position before it.
@@ -144,72 +131,40 @@ impl Topic {
         loop {
             let entry = self.early.first_entry()?;
             let (sequence, before) = (*entry.key(), entry.get().0);
-            if sequence > self.last && before > self.last {
+            if sequence > self.log.last && before > self.log.last {
                 return None;
             }
             let (_, kept) = entry.remove();
             self.early_bytes -= kept.message.len();
-            if sequence <= self.last {
+            if sequence <= self.log.last {
                 continue;
             }
-            let after = Position { epoch, offset: self.last };
-            self.last = sequence;
+            let after = Position { epoch, offset: self.log.last };
             self.known = self.known.max(sequence);
             let message = kept.message.clone();
-            self.bytes += message.len();
-            self.messages.push_back(kept);
-            self.expire(now);
+            self.log.push(now, &self.bounds, kept);
             return Some((after, Position { epoch, offset: sequence }, message));
         }
     }
 
-    /// Drops the messages that exceed a bound.
-    pub fn expire(&mut self, now: Instant) {
-        while let Some(kept) = self.messages.front() {
-            let exceeds = self.messages.len() > self.bounds.messages
-                || self.bytes > self.bounds.bytes
-                || now.since(kept.stored_at) > self.bounds.age;
-            if !exceeds {
-                break;
-            }
-            self.complete_from = self.complete_from.max(kept.sequence);
-            self.bytes -= kept.message.len();
-            self.messages.pop_front();
-        }
-        if should_shrink(self.messages.len(), self.messages.capacity()) {
-            self.messages.shrink_to(self.messages.len() * 2);
-        }
-    }
-
-    /// Drops all messages. The topic still knows its position.
-    pub fn clear(&mut self) {
-        self.complete_from = self.complete_from.max(self.last);
-        self.messages = VecDeque::new();
-        self.bytes = 0;
-    }
-
     pub fn since(&self, position: Position, stream_last: u64) -> Option<Vec<Positioned>> {
         let epoch = self.epoch.filter(|epoch| *epoch == position.epoch)?;
-        let is_complete =
-            position.offset >= self.complete_from && position.offset <= stream_last.max(self.known);
-        is_complete.then(|| {
-            let first = self.messages.partition_point(|kept| kept.sequence <= position.offset);
-            self.messages.range(first..).map(|kept| kept.positioned(epoch)).collect()
-        })
+        let is_complete = position.offset >= self.log.complete_from
+            && position.offset <= stream_last.max(self.known);
+        let kept = self.log.since(position.offset);
+        is_complete.then(|| kept.map(|kept| kept.positioned(epoch)).collect())
     }
 
     pub fn newest(&self, count: usize) -> Vec<Positioned> {
         let Some(epoch) = self.epoch else { return Vec::new() };
-        let first = self.messages.len().saturating_sub(count);
-        self.messages.range(first..).map(|kept| kept.positioned(epoch)).collect()
+        self.log.newest(count).map(|kept| kept.positioned(epoch)).collect()
     }
 
     /// The kept messages, and the memory of the topic.
     pub fn size(&self, name: &str) -> (usize, usize) {
-        let kept = self.messages.capacity() * size_of::<Kept>();
+        let (messages, bytes) = self.log.size();
         let early = self.early.len() * (size_of::<(u64, Kept)>() + MESSAGE_OVERHEAD_BYTES);
-        let texts = self.bytes + self.messages.len() * MESSAGE_OVERHEAD_BYTES + self.early_bytes;
-        (self.messages.len(), TOPIC_OVERHEAD_BYTES + name.len() + kept + early + texts)
+        (messages, TOPIC_OVERHEAD_BYTES + name.len() + bytes + early + self.early_bytes)
     }
 }
 
@@ -218,9 +173,5 @@ impl Kept {
         let age = u64::try_from(stored.age.as_nanos()).unwrap_or(u64::MAX);
         let stored_at = Instant::from_nanos(now.as_nanos().saturating_sub(age));
         Kept { sequence: stored.sequence, stored_at, message: stored.message }
-    }
-
-    fn positioned(&self, epoch: u64) -> Positioned {
-        (Position { epoch, offset: self.sequence }, self.message.clone())
     }
 }

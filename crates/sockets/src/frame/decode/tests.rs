@@ -18,7 +18,7 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decode bytes that arrive in pieces of `step`. Also returns the bytes that the decoder holds.
+/// Decodes bytes that arrive in pieces of `step`. Also returns the bytes that the decoder holds.
 fn decode(bytes: &[u8], step: usize) -> (Vec<String>, Option<DecodeError>, usize) {
     let mut bytes = bytes.to_vec();
     let mut decoder = Decoder::default();

@@ -91,7 +91,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Send to a server that may have closed the connection.
+    /// Sends to a server that may have closed the connection.
     pub fn send_ignoring_errors(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
@@ -107,7 +107,7 @@ impl<S: Read + Write> Client<S> {
         assert!(head.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
     }
 
-    /// Read more bytes; 0 at the end.
+    /// Reads more bytes; 0 at the end.
     fn read_more(&mut self) -> usize {
         let mut buffer = [0; 65536];
         match self.stream.read(&mut buffer) {
@@ -127,7 +127,7 @@ impl<S: Read + Write> Client<S> {
         self.ahead.drain(..len).collect()
     }
 
-    /// Read a response's head, its empty line included.
+    /// Reads a response's head, its empty line included.
     pub fn read_head(&mut self) -> String {
         loop {
             if let Some(at) = self.ahead.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -137,7 +137,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Read a response with a `content-length`: its status and body.
+    /// Reads a response with a `content-length`: its status and body.
     pub fn read_response(&mut self) -> (u16, String) {
         let head = self.read_head().to_ascii_lowercase();
         let status = head[9..12].parse().unwrap();
@@ -164,14 +164,14 @@ impl<S: Read + Write> Client<S> {
         Frame { first: header[0], payload: self.read_exact(len) }
     }
 
-    /// Read a close frame, and the end after it.
+    /// Reads a close frame, and the end after it.
     pub fn read_close(&mut self) -> Option<u16> {
         let code = self.read_frame().close_code();
         self.expect_end();
         code
     }
 
-    /// Check that the server has closed its side, and that no bytes are left.
+    /// Checks that the server has closed its side, and that no bytes are left.
     pub fn expect_end(&mut self) {
         while self.read_more() > 0 {}
         assert!(self.ahead.is_empty(), "{:?} before the end", self.ahead);

@@ -192,7 +192,7 @@ impl TestServer {
         TestServer::build(1, limits, None)
     }
 
-    /// Start with other limits than the default ones.
+    /// Starts with other limits than the default ones.
     pub fn limited(change: impl FnOnce(&mut SocketLimits)) -> Self {
         let mut limits = SocketLimits::default();
         change(&mut limits);
@@ -213,7 +213,7 @@ impl TestServer {
         TestServer::try_start_at(NodeId(0), settings)
     }
 
-    /// Start a server as one of several processes.
+    /// Starts a server as one of several processes.
     pub fn try_start_at(node: NodeId, settings: SocketServerSettings) -> Result<Self, StartError> {
         let handoff_routes = HandoffRoutes::default();
         let handler_routes = handoff_routes.clone();
@@ -232,7 +232,7 @@ impl TestServer {
         Ok(TestServer { server, events, handoff_routes, ticks })
     }
 
-    /// Hand connections with the target `to` over to another server from now on.
+    /// Hands connections with the target `to` over to another server from now on.
     pub fn route_handoffs(&self, to: HandoffTarget, other: &TestServer) {
         self.handoff_routes.lock().unwrap().insert(to, HandoffPipe::to(other.server.adopter()));
     }
@@ -262,7 +262,7 @@ impl TestServer {
         }
     }
 
-    /// Run a command on a shard, and wait for its result.
+    /// Runs a command on a shard, and waits for its result.
     pub fn on_shard<R: Send + 'static>(
         &self,
         shard: usize,
@@ -280,7 +280,7 @@ impl TestServer {
         self.server.counters().totals()
     }
 
-    /// Wait until the condition holds; it is checked at each tick.
+    /// Waits until the condition holds; it is checked at each tick.
     pub fn eventually(&self, condition: &str, holds: impl Fn(SocketTotals) -> bool) {
         let deadline = std::time::Instant::now() + DEADLINE;
         while !holds(self.totals()) {
@@ -289,7 +289,7 @@ impl TestServer {
         }
     }
 
-    /// Wait until a socket is closed, and return the cause.
+    /// Waits until a socket is closed, and returns the cause.
     pub fn closed(&self) -> CloseCause {
         let deadline = std::time::Instant::now() + DEADLINE;
         while std::time::Instant::now() < deadline {

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Longest wait of a test for one event.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Receive, or fail the test.
+/// Receives, or fails the test.
 pub fn receive<T>(from: &mpsc::Receiver<T>) -> T {
     from.recv_timeout(DEADLINE).expect("an event within the deadline")
 }

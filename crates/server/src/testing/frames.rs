@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 use watchfire_channels::Serializer;
 
+use crate::channel_api::Body;
+
 /// A message from the server.
 #[derive(Clone, Debug)]
-pub(super) struct Received {
+pub(crate) struct Received {
     pub join_ref: Option<String>,
     pub reference: Option<String>,
     pub topic: String,
@@ -15,12 +17,19 @@ pub(super) struct Received {
     pub payload: Content,
 }
 
+impl Received {
+    pub fn is_reply(&self) -> bool {
+        self.status.is_some()
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Json(Value),
     Bytes(Vec<u8>),
 }
 
+#[cfg(test)]
 impl Content {
     pub fn json(&self) -> &Value {
         match self {
@@ -29,7 +38,7 @@ impl Content {
         }
     }
 
-    /// The number of a note.
+    /// The number of a note of the model.
     pub fn number(&self) -> Option<u64> {
         match self {
             Content::Json(value) => value["n"].as_u64(),
@@ -38,9 +47,18 @@ impl Content {
     }
 }
 
+impl From<Content> for Body {
+    fn from(content: Content) -> Body {
+        match content {
+            Content::Json(value) => value.into(),
+            Content::Bytes(bytes) => Body::Binary(bytes.into()),
+        }
+    }
+}
+
 /// A message of a client.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     pub join_ref: Option<String>,
     pub reference: String,
     pub topic: String,
@@ -60,14 +78,14 @@ impl Sent {
         .to_string()
     }
 
-    /// A binary push with the number of the note.
-    pub fn bytes(&self) -> Vec<u8> {
+    /// A binary push, with `data` instead of the payload.
+    pub fn bytes(&self, data: &[u8]) -> Vec<u8> {
         let join_ref = self.join_ref.as_deref().unwrap_or("");
         let fields = [join_ref, &self.reference, &self.topic, &self.event];
         let mut frame = vec![0];
         frame.extend(fields.map(|field| field.len() as u8));
         fields.iter().for_each(|field| frame.extend_from_slice(field.as_bytes()));
-        frame.extend_from_slice(self.payload["n"].to_string().as_bytes());
+        frame.extend_from_slice(data);
         frame
     }
 }
@@ -80,7 +98,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-pub(super) fn decode_text(serializer: Serializer, text: &str) -> Option<Received> {
+pub(crate) fn decode_text(serializer: Serializer, text: &str) -> Option<Received> {
     let value: Value = serde_json::from_str(text).ok()?;
     let (join_ref, reference, topic, event, payload) = match serializer {
         Serializer::V1 => {
@@ -104,7 +122,7 @@ pub(super) fn decode_text(serializer: Serializer, text: &str) -> Option<Received
     })
 }
 
-pub(super) fn decode_bytes(frame: &[u8]) -> Option<Received> {
+pub(crate) fn decode_bytes(frame: &[u8]) -> Option<Received> {
     let (kind, rest) = frame.split_first()?;
     let fields = match kind {
         0 => 3,
