@@ -1,4 +1,5 @@
 import { defineConfig } from 'vite'
+import { EARLY, earlyScript } from './build/early-script.ts'
 import { firstLoad, pageLoad } from './build/first-load.ts'
 import { pdfFiles } from './build/pdf-files.ts'
 import { precompress } from './build/precompress.ts'
@@ -14,6 +15,7 @@ export default defineConfig({
     serviceWorker('src/streaming/worker.ts', 'worker.js'),
     serviceWorker('src/sites/worker.ts', 'site-worker.js'),
     pdfFiles(),
+    earlyScript(),
     precompress(),
   ],
   build: {
@@ -28,9 +30,10 @@ export default defineConfig({
       output: {
         codeSplitting: {
           groups: [
+            { name: 'early', test: EARLY, priority: 3 },
             { name: firstLoad, debugName: 'first load', priority: 2 },
-            // The home page asks for it before its first paint. In the chunk of a page, all of that would come with it.
-            { name: 'landscape', test: /\/app\/src\/ui\/Landscape\.tsx$/, priority: 1 },
+            // The home page asks for these too. In the chunk of a page, all of that would come with them.
+            { name: 'home', test: /\/app\/src\/(?:ui\/Landscape|pages\/(?:Choices|Toggle))\.tsx$/, priority: 1 },
             { name: pageLoad, debugName: 'a page' },
           ],
         },

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 const WEB = path.join(import.meta.dirname, '..')
 
 /** The names that the examples take from their surroundings. */
-const SURROUNDINGS = 'declare const cid: string\n'
+const SURROUNDINGS = 'declare const link: string, cid: string\n'
 const REFERENCE = path.join(WEB, '../docs/reference/javascript-pages.md')
 const DOCUMENTS = [...['pages', 'element'].map((name) => path.join(WEB, 'packages', name, 'README.md')), REFERENCE]
 

@@ -11,8 +11,8 @@ export function firstLoad(id: string, modules: Modules): string | null {
   return isNeededBy((each) => modules.getModuleInfo(each)?.isEntry === true, id, modules) ? 'first' : null
 }
 
-/** The view of a page, and the module that loads pages. */
-const PAGE = /\/app\/src\/(?:pages\/PageView\.tsx|app\/swarm-pages\.ts)$/
+/** The view of a page, and what loads pages. */
+const PAGE = /\/app\/src\/app\/whole-page\.ts$/
 
 /**
  * Puts everything else that a page needs before it is on screen into one chunk. In twenty chunks it takes as many requests, of which a

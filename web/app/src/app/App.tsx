@@ -9,7 +9,7 @@ import { OpenPages, wouldEnd } from '../ui/open-pages.ts'
 import { followLink, route } from '../ui/location.ts'
 import type { Site } from '../ui/site.ts'
 
-const loadPage = () => import('../pages/PageView.tsx').then(({ PageView }) => PageView)
+const loadPage = () => import('./whole-page.ts').then(({ PageView }) => PageView)
 const PageView = lazy(loadPage)
 const NotFound = lazy(() => import('../pages/NotFound.tsx').then(({ NotFound }) => NotFound))
 const KeptPagesView = lazy(() => import('../pages/KeptPagesView.tsx').then(({ KeptPagesView }) => KeptPagesView))
@@ -23,6 +23,8 @@ export function App({ site }: { site: Site }) {
     // Loaded ahead, so that a page created here can be shown even if the server goes away.
     void afterPaint()
       .then(loadPage)
+      .then(() => import('../pages/had-pages.ts'))
+      .then(({ followPages }) => followPages(openPages))
       .catch(() => undefined)
     const warn = (event: BeforeUnloadEvent) => {
       if (wouldEnd(openPages.list.peek())) event.preventDefault()

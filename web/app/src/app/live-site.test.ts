@@ -1,3 +1,4 @@
+// @vitest-environment happy-dom
 import { joinRoom } from '../chat/room.ts'
 import { signal } from '@preact/signals'
 import { describe, expect, it, vi } from 'vitest'

@@ -7,7 +7,7 @@ import type { Counts, OwnCopy } from '../ui/sentences.ts'
 import type { Connection, Limits, PageSession, PageState, Site, Traffic, PageWarning } from '../ui/site.ts'
 
 // Loaded when a page is opened or about to be shared; the home page alone does not need it.
-const loadPages = () => import('./swarm-pages.ts')
+const loadPages = () => import('./whole-page.ts')
 
 /** The site on a real server and swarm. */
 export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLimits>): Site {
@@ -53,8 +53,8 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     prepare: () => void loadPages().catch(() => undefined),
     async share(files, options) {
       const [pages, deps] = await Promise.all([loadPages(), swarmDeps])
-      const { page, key } = await pages.share(files, options, deps)
-      return pageSession(page.root, Promise.resolve(page), key, key !== null)
+      const { page, copy } = await pages.share(files, options, deps)
+      return pageSession(page.root, Promise.resolve(page), page.key, page.key !== null, copy)
     },
     open(cid, bytesMax = Infinity, key = null) {
       const opening = Promise.all([loadPages(), swarmDeps])
@@ -74,7 +74,13 @@ function visitorCount(payload: unknown): number | null {
 }
 
 /** `isOpen`: `initialKey` opens the page, because it was created here. */
-function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: string | null = null, isOpen = false): PageSession {
+function pageSession(
+  cid: string,
+  coming: Promise<ReadablePage>,
+  initialKey: string | null = null,
+  isOpen = false,
+  copy: Promise<{ clear(): void } | null> | null = null,
+): PageSession {
   const signals = {
     state: signal<PageState>({ kind: 'joining' }),
     have: signal<OwnCopy>('none'),
@@ -84,8 +90,10 @@ function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: str
     warning: signal<PageWarning | null>(null),
     traffic: signal<Traffic>({ receivedBytes: 0, sentBytes: 0 }),
     lastAvailable: signal<number | null>(null),
+    survivesReload: signal<boolean | null>(copy === null ? true : null),
     lastKeyTried: initialKey,
   }
+  void copy?.then((stored) => (signals.survivesReload.value = stored !== null))
   const readable = signal<ReadablePage | null>(null)
   let stop: (() => void) | null = null
   let closed = false
@@ -125,6 +133,7 @@ function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: str
     close() {
       closed = true
       stop?.()
+      void copy?.then((stored) => stored?.clear())
     },
   }
 }

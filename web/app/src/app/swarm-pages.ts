@@ -1,9 +1,10 @@
 import type { Connection } from '@watchfire/client/connection'
-import { nextTask } from '@watchfire/pages/content'
+import { nextTask, parseCid, type BlockStore, type Bytes, type Cid, type Leaf } from '@watchfire/pages/content'
 import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
+import { newBrowserBlockStore } from '@watchfire/pages/storage'
 import { loadDialling, loadLive, openPage, publish, traceLoad, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
-import type { PageFile, ShareOptions } from '../ui/site.ts'
+import { COPIED_BYTES_MAX, type PageFile, type ShareOptions } from '../ui/site.ts'
 
 /** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
 export { fetchFirst, follow } from './page-signals.ts'
@@ -13,19 +14,25 @@ export interface SwarmDeps {
   readonly limits: Limits
 }
 
-/** A page that was created here. `key` is that of a private page. */
+/** A page that was created here. */
 export interface Shared {
   readonly page: ReadablePage
-  readonly key: string | null
+  /** A copy of its blocks on the browser's disk, which a reload of the tab finds. `null`: its first tab needs none, or it is too large. */
+  readonly copy: Promise<BlockStore | null> | null
 }
 
 /** Creates a page of these files, and serves it. */
 export async function share(files: readonly PageFile[], options: ShareOptions, deps: SwarmDeps): Promise<Shared> {
   const { signal, onProgress, sealed, live, emptyFolders = [], isDirectory } = options
+  const { pageBytesMax } = deps.limits
+  const isCopied = files.reduce((sum, { blob }) => sum + blob.size, 0) <= COPIED_BYTES_MAX
+  const blocks: CopiedBlock[] = []
+  const copied = (root: string) => (isCopied ? copyOf(root, blocks, pageBytesMax) : Promise.resolve(null))
   const publishing: PublishOptions = {
-    pageBytesMax: deps.limits.pageBytesMax,
+    pageBytesMax,
     signal,
     emptyFolders,
+    ...(isCopied ? { onBlock: (cid, block) => blocks.push([cid, block]) } : {}),
     ...(isDirectory === undefined ? {} : { directory: isDirectory }),
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
@@ -41,17 +48,31 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
       page.close()
       throw error
     }
-    return { page, key: null }
+    return { page, copy: null }
   }
   if (sealed === undefined) {
     const publication = await publish(files, publishing)
     // The page of very many files is opened in another task than the last of their blocks are made.
     await nextTask()
-    return { page: new ReadablePage(serve(publication), null, 'public'), key: null }
+    return { page: new ReadablePage(serve(publication), null, 'public'), copy: copied(publication.root) }
   }
   const publication = await publishPrivate(files, { ...publishing, name: sealed.name })
   const { key, content } = publication
-  return { page: new ReadablePage(serve(publication), key, content), key }
+  return { page: new ReadablePage(serve(publication), key, content), copy: copied(publication.root) }
+}
+
+type CopiedBlock = readonly [Cid, Bytes | Leaf]
+
+/** Writes the blocks of a page that was created here to the browser's disk, as if they were received. `null`: there is no room for all. */
+async function copyOf(root: string, blocks: readonly CopiedBlock[], bytesMax: number): Promise<BlockStore | null> {
+  const copy = newBrowserBlockStore(parseCid(root), bytesMax, (milliseconds, callback) => {
+    const timer = setTimeout(callback, milliseconds)
+    return () => clearTimeout(timer)
+  })
+  for (const block of blocks) copy.put(...block)
+  if (await copy.flush()) return copy
+  copy.clear()
+  return null
 }
 
 /** Opens a page of at most `bytesMax` bytes. */

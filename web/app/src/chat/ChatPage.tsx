@@ -4,14 +4,17 @@ import { signal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { navigate } from '../ui/location.ts'
 import { chatAddress } from '../ui/route.ts'
+import { inventName } from '../names/peer-name.ts'
 import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { language } from '../messages/index.ts'
 import { chat as text } from '../messages/chat.ts'
 import { BODY_LENGTH_MAX, joinRoom, USER_LENGTH_MAX, type RoomMessage, type RoomSession, type SendResult } from './room.ts'
 
+/** The name of a person who gives none. */
+const invented = inventName()
 /** The person's name, kept while the tab is open, across rooms. */
-const user = signal('')
+const user = signal(invented)
 
 /** Pixels from the end within which the list scrolls along with new messages. */
 const FOLLOWING_PX = 80
@@ -119,14 +122,9 @@ function MessageForm({ session }: { session: RoomSession }) {
   const [problem, setProblem] = useState<string | null>(null)
   const joined = session.state.value === 'joined'
   const ready = joined && body.trim() !== ''
-  const nameField = useRef<HTMLInputElement>(null)
   const send = async () => {
     if (!ready) return
-    if (user.value.trim() === '') {
-      setProblem(text('nameless'))
-      nameField.current?.focus()
-      return
-    }
+    if (user.value.trim() === '') user.value = invented
     setProblem(null)
     const result = await session.send(user.value, body).catch(() => 'unsent' as const)
     if (result === 'ok') setBody('')
@@ -146,7 +144,6 @@ function MessageForm({ session }: { session: RoomSession }) {
         </p>
       )}
       <input
-        ref={nameField}
         class="user"
         aria-label={text('name')}
         placeholder={text('name')}

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { files as text } from '../messages/files.ts'
 import { sizeText } from '../messages/index.ts'
-import { shownName } from '../names/index.ts'
 import { titleOf } from './title.ts'
 
 interface FileHeadProps {
@@ -14,17 +13,18 @@ interface FileHeadProps {
   children: ComponentChildren
 }
 
-/** The title of a file, and below it what a person needs to find or save it: its path and size. */
+/** The title of a file, and what else a person needs to find or save it: its folders and size. */
 export function FileHead({ path, page, size, children }: FileHeadProps) {
+  const { title, place } = path === null ? { title: text('nameless'), place: null } : titleOf(path, page)
   return (
     <header class="bar">
       <h1 class="name" dir="auto" translate={path === null}>
-        {path === null ? text('nameless') : titleOf(path, page)}
+        {title}
       </h1>
       <p>
-        {path !== null && (
+        {place !== null && (
           <>
-            <bdi translate={false}>{shownName(path)}</bdi>
+            <bdi translate={false}>{place}</bdi>
             {' · '}
           </>
         )}

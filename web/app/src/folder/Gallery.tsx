@@ -30,7 +30,9 @@ export function Gallery({ pictures }: { pictures: readonly DirectoryFile[] }) {
         <li key={file.path}>
           <a href={fileLink(file.path)} aria-label={shownName(file.path)} title={shownName(file.path)} translate={false}>
             <Thumbnail file={file} />
-            <span dir="auto">{shownName(nameOf(file.path))}</span>
+            <span class="caption" dir="auto">
+              {shownName(nameOf(file.path))}
+            </span>
           </a>
         </li>
       ))}

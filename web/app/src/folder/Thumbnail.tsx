@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { kindOfName, pictureType, SNIFFED_BYTES } from '@watchfire/pages/files'
 import { Turns, wholeOf } from '../files/reading.ts'
 import type { DirectoryFile } from '../ui/site.ts'
@@ -9,40 +9,60 @@ const turns = new Turns(4)
 /** A larger picture has an icon instead. SVG takes far longer to draw than to read. */
 const PICTURE_BYTES_MAX = 16 << 20
 const SVG_BYTES_MAX = 256 << 10
-/** A line that scrolls by faster loads nothing, in milliseconds. */
+/** A picture that scrolls by faster is not loaded, in milliseconds. */
 const STAYS_MS = 150
 
 /** Whether a file is shown as a small picture, by its name. */
-export function hasThumbnail({ path, size }: DirectoryFile): boolean {
+function hasThumbnail({ path, size }: DirectoryFile): boolean {
   const kind = kindOfName(path)
   return kind?.kind === 'picture' && size > 0 && size <= (kind.mime === 'image/svg+xml' ? SVG_BYTES_MAX : PICTURE_BYTES_MAX)
 }
 
-/** A picture in the size of an icon, loaded while it is in view; an icon until then, and for all other files. */
+/** A picture in a small size, loaded while it is on the screen; an icon until then, and for all other files. */
 export function Thumbnail({ file }: { file: DirectoryFile }) {
-  const address = useThumbnail(file)
+  const place = useRef<HTMLSpanElement>(null)
+  const address = useThumbnail(file, place)
   const [broken, setBroken] = useState(false)
-  if (address === null || broken) return <FileIcon path={file.path} />
-  return <img class="thumbnail" src={address} alt="" loading="lazy" decoding="async" onError={() => setBroken(true)} />
+  return (
+    <span ref={place} class="thumbnail">
+      {address === null || broken ? (
+        <FileIcon path={file.path} />
+      ) : (
+        <img src={address} alt="" decoding="async" onError={() => setBroken(true)} />
+      )}
+    </span>
+  )
 }
 
-function useThumbnail(file: DirectoryFile): string | null {
+function useThumbnail(file: DirectoryFile, place: { readonly current: Element | null }): string | null {
   const [address, setAddress] = useState<string | null>(null)
   useEffect(() => {
-    if (!hasThumbnail(file)) return
-    const stop = new AbortController()
+    if (!hasThumbnail(file) || place.current === null) return
+    let stop = new AbortController()
+    let timer: ReturnType<typeof setTimeout> | undefined
     let made: string | null = null
-    const load = async () => {
-      const blob = await turns.take(() => pictureOf(file, stop.signal), stop.signal)
-      if (blob === null || stop.signal.aborted) return
+    const load = async ({ signal }: AbortController) => {
+      const blob = await turns.take(() => pictureOf(file, signal), signal)
+      if (blob === null || signal.aborted) return
+      watching.disconnect()
       made = URL.createObjectURL(blob)
       setAddress(made)
     }
-    // A picture that cannot be loaded keeps its icon. Opening it reports the reason.
-    const timer = setTimeout(() => load().catch(() => undefined), STAYS_MS)
-    return () => {
+    const end = () => {
       clearTimeout(timer)
       stop.abort(new DOMException('the picture is out of view', 'AbortError'))
+    }
+    const watching = new IntersectionObserver((changes) => {
+      end()
+      if (changes.at(-1)?.isIntersecting !== true) return
+      stop = new AbortController()
+      // A picture that cannot be loaded keeps its icon. Opening it reports the reason.
+      timer = setTimeout((now: AbortController) => load(now).catch(() => undefined), STAYS_MS, stop)
+    })
+    watching.observe(place.current)
+    return () => {
+      watching.disconnect()
+      end()
       if (made !== null) URL.revokeObjectURL(made)
       setAddress(null)
     }

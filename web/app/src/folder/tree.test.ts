@@ -44,7 +44,7 @@ describe('a folder', () => {
     ['many files in one folder', 10_000, (i: number) => `file ${(i * 7919) % 10_000}.txt`, 10_000],
   ])('of %s is arranged in tasks for a few of them', (_, count, pathAt, lines) => {
     const many = Array.from({ length: count }, (_, i) => file(pathAt(i)))
-    const options = { order: 'name', words: '', isPicture: () => false, isOpen: () => true } as const
+    const options = { order: 'name', words: '', isGallery: null, isOpen: () => true } as const
     let read = 0
     for (const each of many) {
       const { path } = each

@@ -1,7 +1,9 @@
 import { forEachItem, ItemCount, sorted, type PausingWork } from '@watchfire/pages/content'
+import { indexOf } from '../files/directory.ts'
 import { language } from '../messages/language.ts'
 import { caseless } from '../names/index.ts'
 import type { DirectoryFile } from '../ui/site.ts'
+import { isAlbum, isPicture } from './album.ts'
 
 export type Order = 'name' | 'size' | 'date' | 'kind'
 
@@ -25,29 +27,40 @@ export type Row =
 
 /** A folder as it is shown: the lines of its list, and its pictures. */
 export interface Arrangement {
+  /** With a gallery, the lines of the other files. */
   readonly rows: readonly Row[]
-  readonly pictures: readonly Row[]
+  readonly pictures: readonly DirectoryFile[]
+  /** The number of all pictures, with those that the words leave out. */
+  readonly pictureCount: number
+  /** Whether the pictures are shown in a gallery. */
+  readonly isGallery: boolean
 }
 
 export interface ArrangementOptions {
   readonly order: Order
   /** Only files whose paths contain these words are listed, without their folders. Empty for all. */
   readonly words: string
-  readonly isPicture: (file: DirectoryFile) => boolean
+  /** Whether the reader chose the gallery; `null` without a choice. */
+  readonly isGallery: boolean | null
   /** Whether a folder is open, in a tree of this many lines. */
   readonly isOpen: (path: string, lines: number) => boolean
 }
 
 /** Arranges the files of a page. */
 export function* arranged(files: readonly DirectoryFile[], options: ArrangementOptions): PausingWork<Arrangement> {
-  const { order, words, isPicture, isOpen } = options
+  const { order, words, isOpen } = options
   const count = new ItemCount()
-  const pictures: DirectoryFile[] = []
-  yield* forEachItem(files, (file) => isPicture(file) && pictures.push(file), count)
-  const shownPictures = yield* matchingRows(pictures, words, order, count)
-  if (words !== '') return { rows: yield* matchingRows(files, words, order, count), pictures: shownPictures }
-  const tree = yield* treeOf(files, count)
-  return { rows: yield* rowsOf(tree, order, (path) => isOpen(path, tree.lines), count), pictures: shownPictures }
+  const allPictures: DirectoryFile[] = []
+  const others: DirectoryFile[] = []
+  yield* forEachItem(files, (file) => (isPicture(file) ? allPictures : others).push(file), count)
+  const pictureCount = allPictures.length
+  // Pictures beside a text or in a site are seen there.
+  const isGallery = options.isGallery ?? (isAlbum(pictureCount, files.length) && indexOf(files) === null)
+  const pictures = yield* matching(allPictures, words, order, count)
+  const listed = isGallery ? others : files
+  if (words !== '') return { rows: yield* matchingRows(listed, words, order, count), pictures, pictureCount, isGallery }
+  const tree = yield* treeOf(listed, count)
+  return { rows: yield* rowsOf(tree, order, (path) => isOpen(path, tree.lines), count), pictures, pictureCount, isGallery }
 }
 
 /** Arranges files by the folders in their paths. */
@@ -91,15 +104,19 @@ export function* rowsOf(root: Folder, order: Order, isOpen: (path: string) => bo
   return rows
 }
 
-/** The files whose paths contain these words, in this order, without their folders. */
+/** The lines of the files whose paths contain these words, in this order, without their folders. */
 export function* matchingRows(files: readonly DirectoryFile[], words: string, order: Order, count = new ItemCount()): PausingWork<Row[]> {
+  const rows: Row[] = []
+  const inOrder = yield* matching(files, words, order, count)
+  yield* forEachItem(inOrder, (file) => rows.push({ kind: 'file', file, depth: 0, name: file.path }), count)
+  return rows
+}
+
+function* matching(files: readonly DirectoryFile[], words: string, order: Order, count: ItemCount): PausingWork<readonly DirectoryFile[]> {
   const wanted = caseless(words)
   const found: DirectoryFile[] = []
   yield* forEachItem(files, (file) => caseless(file.path).includes(wanted) && found.push(file), count)
-  const rows: Row[] = []
-  const inOrder = yield* sorted(found, orderings(order).files, count)
-  yield* forEachItem(inOrder, (file) => rows.push({ kind: 'file', file, depth: 0, name: file.path }), count)
-  return rows
+  return yield* sorted(found, orderings(order).files, count)
 }
 
 interface Orderings {

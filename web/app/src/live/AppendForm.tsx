@@ -1,8 +1,8 @@
-import type { LiveSource } from '@watchfire/pages/live'
+import type { LiveEntry, LiveSource } from '@watchfire/pages/live'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { withLineBreaks } from '../files/line-breaks.ts'
 import { live as text } from '../messages/live.ts'
-import { readDrop } from '../ui/dropped-files.ts'
+import { readTransfer } from '../ui/dropped-files.ts'
 import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
 import { isPastedText } from '../ui/pasted-text.ts'
 import type { PageFile, PageSession } from '../ui/site.ts'
@@ -14,14 +14,17 @@ const FORMATS = ['text', 'markdown'] as const
 
 interface AppendFormProps {
   session: PageSession
+  /** The entry with which the page began. The next ones have its format, until the person chooses another. */
+  first: LiveEntry | undefined
   /** Whether this tab can add entries after a reload too. */
   survivesReload: boolean
 }
 
 /** The field with which the publisher adds texts and files to a live page. */
-export function AppendForm({ session, survivesReload }: AppendFormProps) {
+export function AppendForm({ session, first, survivesReload }: AppendFormProps) {
   const [words, setWords] = useState(() => typedWords(session.cid))
-  const [format, setFormat] = useState<(typeof FORMATS)[number]>('text')
+  const [chosen, setChosen] = useState<(typeof FORMATS)[number] | null>(null)
+  const format = chosen ?? (first?.name === NOTE_NAME ? 'markdown' : 'text')
   /** Texts and lots of files that are being added. The page adds one entry after another, and bounds how many wait. */
   const [adding, setAdding] = useState(0)
   const [isAddingText, setAddingText] = useState(false)
@@ -57,14 +60,10 @@ export function AppendForm({ session, survivesReload }: AppendFormProps) {
     box.current?.focus()
   }
   const addFiles = (files: readonly PageFile[]) => void append(fileEntries(files))
-  const dragging = useDrop(({ items, files }) => {
-    // Must be read before the first await, because the browser then empties the transfer.
-    const entries = [...items].flatMap((item) => (item.kind === 'file' ? (item.webkitGetAsEntry() ?? []) : []))
-    if (entries.length === 0) return addFiles(filesOf(files))
-    void readDrop(entries).then(async ({ files, notice }) => {
-      await append(fileEntries(files))
-      if (notice !== null) setProblem(notice)
-    })
+  const dragging = useDrop(async (transfer) => {
+    const { files, notice } = await readTransfer(transfer)
+    await append(fileEntries(files))
+    if (notice !== null) setProblem(notice)
   })
 
   return (
@@ -107,7 +106,7 @@ export function AppendForm({ session, survivesReload }: AppendFormProps) {
           <legend class="unseen">{text('format')}</legend>
           {FORMATS.map((each) => (
             <label key={each}>
-              <input type="radio" name="format" checked={format === each} onChange={() => setFormat(each)} />
+              <input type="radio" name="format" checked={format === each} onChange={() => setChosen(each)} />
               <span>{text(each)}</span>
             </label>
           ))}

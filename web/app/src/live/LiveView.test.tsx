@@ -22,8 +22,10 @@ async function shown(
   feed: Partial<LiveFeed>,
   append: () => Promise<void> = () => Promise.reject(new Error('not ours')),
   place: Element = document.createElement('div'),
+  watching: number | null = null,
 ) {
-  const session = { cid: 'page', swarm: signal({ append }) } as unknown as PageSession
+  const counts = signal(watching === null ? null : { watching })
+  const session = { cid: 'page', swarm: signal({ append }), counts } as unknown as PageSession
   const content = { kind: 'live', feed: { ...FEED, ...feed }, files: [] } as const
   await act(() => render(<LiveView content={content} session={session} />, place))
   return place
@@ -44,6 +46,26 @@ describe('a live page', () => {
     expect((await shown({ isOurs: true, survivesReload: true })).textContent).toContain('You can reload it')
     expect((await shown({ isOurs: true })).textContent).toContain('After you close or reload it')
     expect((await shown({})).textContent).not.toContain('reload')
+  })
+
+  it('says that the writer has left when its reader is alone, and is live again when somebody comes', async () => {
+    const place = document.createElement('div')
+    const alone = () => shown({}, undefined, place, 1)
+    expect((await alone()).textContent).toContain('The writer is not here. No entries can follow')
+    expect((await shown({}, undefined, place, 2)).textContent).toContain('Live · ')
+    expect(place.textContent).not.toContain('No entries can follow')
+    expect((await alone()).textContent).toMatch(/The writer left, and nobody else has been here since \d/)
+    expect(place.textContent).not.toContain('Live · ')
+    expect((await shown({ isOurs: true }, undefined, document.createElement('div'), 1)).textContent).toContain('Live · ')
+  })
+
+  it('adds entries in the format with which it began, until its publisher chooses another', async () => {
+    const format = async (name: string) => {
+      const entries = [{ number: 1, timeMs: 0, form: name === '' ? 'text' : 'file', name, path: `1/${name}` }] as const
+      const place = await shown({ isOurs: true, entries }, undefined, document.body.appendChild(document.createElement('div')))
+      return [...place.querySelectorAll<HTMLInputElement>('input[type=radio]')].findIndex(({ checked }) => checked)
+    }
+    expect([await format(''), await format('entry.md')]).toEqual([0, 1])
   })
 
   it('keeps what its publisher types while an entry is added', async () => {

@@ -1,6 +1,7 @@
 import '../style/live.css'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { LiveEntry } from '@watchfire/pages/live'
+import { language } from '../messages/index.ts'
 import { live as text } from '../messages/live.ts'
 import { shownName } from '../names/index.ts'
 import type { DirectoryFile, PageContent, PageSession } from '../ui/site.ts'
@@ -26,6 +27,7 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
   const isFull = (entries.at(-1)?.number ?? 0) >= ENTRIES_MAX
   const isOver = splitAt !== null || invalidAt !== null || isFull
   const count = entries.length
+  const writerLeft = useWriterLeft(isOurs, session.counts.value?.watching ?? null)
   return (
     <section class="live">
       <header>
@@ -33,8 +35,9 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
           {shownName(title) || text('nameless')}
         </h1>
         <p class="small" role="status">
-          {isOver ? text('ended', { count }) : text('status', { count })}
+          {text(isOver || writerLeft !== null ? 'ended' : 'status', { count })}
         </p>
+        {!isOver && writerLeft !== null && <p role="status">{writerLeft}</p>}
       </header>
       {splitAt !== null && (
         <p class="notice bad" role="alert">
@@ -51,7 +54,7 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
           {text('full')}
         </p>
       )}
-      {isOurs && splitAt === null && !isFull && <AppendForm session={session} survivesReload={survivesReload} />}
+      {isOurs && splitAt === null && !isFull && <AppendForm session={session} first={entries[0]} survivesReload={survivesReload} />}
       {!isComplete && <p class="small">{text('catchingUp')}</p>}
       <ol ref={list} class="feed" reversed aria-label={text('entries')}>
         {shown.map((entry) => (
@@ -70,6 +73,24 @@ export function LiveView({ content: { feed, files }, session }: LiveViewProps) {
       )}
     </section>
   )
+}
+
+/**
+ * Says that no entry follows; `null` while the writer may be here. Nothing else shows who of several visitors is the writer, so only a
+ * reader who is alone knows.
+ */
+function useWriterLeft(isOurs: boolean, watching: number | null): string | null {
+  const hadCompany = useRef(false)
+  const since = useRef<Date | null>(null)
+  if (watching === null || isOurs) return null
+  if (watching > 1) {
+    hadCompany.current = true
+    since.current = null
+    return null
+  }
+  if (!hadCompany.current) return text('writerAbsent')
+  since.current ??= new Date()
+  return text('writerLeft', { time: since.current.toLocaleTimeString(language.value.tag, { timeStyle: 'short' }) })
 }
 
 /** The entries that are shown, the newest first. The oldest of them stays when newer ones come: somebody may be reading it. */

@@ -1,5 +1,5 @@
 import type { LiveSource } from '@watchfire/pages/live'
-import { cutName } from '../names/cut.ts'
+import { cutName, NAME_BYTES_MAX } from '@watchfire/pages/names'
 import type { PageFile } from '../ui/site.ts'
 
 /** The name of an entry that was written as Markdown. Its text is the entry, so the name is not shown. */
@@ -40,9 +40,6 @@ export function fileEntries(files: readonly PageFile[]): LiveSource[] {
   }
   return entries
 }
-
-/** The longest name of an entry, and the longest title of a page, in bytes. */
-const NAME_BYTES_MAX = 255
 
 /** A name that is short enough for an entry. The extension stays. */
 export function nameOf(name: string): string {

@@ -18,7 +18,6 @@ export const chat = part('chat', {
   rejected: 'The server rejected the message: {reason}.',
   timeout: 'The server did not answer in time. Try again.',
   offline: 'There is no connection to the server. Wait until it is back.',
-  nameless: 'Enter your name first.',
   name: 'Your name',
   message: 'Message',
   invitation: 'Write a message',

@@ -5,5 +5,5 @@ export const dropped = part('dropped', {
   unreadable: 'The browser could not read the dropped files. Try “Add files”.',
   cut: { other: 'Only the first {count} files were added. Share a larger folder in a terminal, with “watchfire share”.' },
   notReceived: 'What you shared did not arrive here. Share it once more. If that fails too, use “Add files”.',
-  nothing: 'The dropped folder has no files. Browsers leave out symbolic links.',
+  nothing: 'The folder has no files. Browsers leave out symbolic links.',
 })

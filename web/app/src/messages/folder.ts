@@ -10,6 +10,13 @@ export const folder = part('folder', {
   byDate: 'Date',
   byKind: 'Type',
   gallery: 'Gallery',
+  pictures: { '=1': '1 picture', other: '{count} pictures' },
+  picturesInAll: { '=1': '1 picture, {size} in all', other: '{count} pictures, {size} in all' },
+  inAll: '{size} in all',
+  close: 'Close',
+  previous: 'Previous picture',
+  next: 'Next picture',
+  place: '{place} of {total}',
   inside: { '=1': '1 file', other: '{count} files' },
   matching: {
     '=0': 'No file has this in its name.',

@@ -2,6 +2,7 @@ import { part } from './part.ts'
 
 /** The limits of a server that people reach who write and read pages. */
 export const limits = part('limits', {
+  title: 'What are the limits?',
   page: 'A page may have at most {size}.',
   people: { '=1': 'Only 1 person at a time can have a page open.', other: 'At most {count} people can have the same page open.' },
   pages: {

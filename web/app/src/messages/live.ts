@@ -10,6 +10,8 @@ export const live = part('live', {
   nameless: 'Live page',
   status: { '=0': 'Live · nothing has been added yet', '=1': 'Live · 1 entry', other: 'Live · {count} entries' },
   ended: { '=1': '1 entry', other: '{count} entries' },
+  writerLeft: 'The writer left, and nobody else has been here since {time}. No entries can follow unless the writer comes back.',
+  writerAbsent: 'The writer is not here. No entries can follow unless the writer comes back.',
   catchingUp: 'Loading more entries…',
   entries: 'Entries, the newest first',
   number: 'Entry {number}',

@@ -53,6 +53,15 @@ export const page = part('page', {
   arrivedFrom: '{percent} · {size} of {total}, {people}',
   rateLeft: '{speed}, about {time} left',
   arrivedSome: '{size}, {people}',
+  last: 'You are the last one. Close this tab and it is gone.',
+  largeEnds: 'This page ({size}) is too large for a copy in this browser. Until somebody else has it, a reload of this tab ends it too.',
+  reloadEnds: 'This browser has no place for a copy of this page. Until somebody else has it, a reload of this tab ends it too.',
+  hadUntil: 'You had {name} in this tab until {ago}',
+  hadFiles:
+    'Nobody else has it, and this browser has no copy. Add the same files again: a page that is not private gets the same link. It also ' +
+    'comes back when somebody who has it opens it.',
+  hadText: 'Nobody else has it, and this browser has no copy. Its text is here. A page that is not private gets the same link again.',
+  writeAgain: 'Back to the editor',
   promise: 'Keep this tab open: the page appears as soon as somebody who has it opens it again.',
   promiseKept: '{size} has arrived and is kept here. {promise}',
   promiseKeptOf: '{size} of {total} has arrived and is kept here. {promise}',
@@ -82,11 +91,18 @@ export const page = part('page', {
   rejected: 'Others cannot load the page from this tab: {reason}',
   report: 'Report this page',
   own: 'Light a page of your own',
+  readers: 'This page is in the browsers of its readers. {own}',
+  makeOwn: 'Make your own.',
+  dropped: 'Dropped files',
+  lightDropped: 'Light {name} as a new page?',
+  lightFiles: { '=1': 'Light 1 file as a new page?', other: 'Light {count} files as a new page?' },
+  toEditor: 'Open in the editor',
+  notNow: 'Not now',
   aPage: 'A page',
   tab: '{name} · Watchfire',
   tabPercent: '{percent} {name} · Watchfire',
   tabUnavailable: 'Unavailable: {name} · Watchfire',
-  tabWatching: { other: '({count}) {name} · Watchfire' },
+  tabUnseen: { other: '({count}) {name} · Watchfire' },
 })
 
 /** The server's reason for rejecting a page, as a sentence. An unknown reason is returned unchanged. */

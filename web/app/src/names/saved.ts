@@ -1,4 +1,4 @@
-import { bytesOf, cutName, cutText } from './cut.ts'
+import { byteLength, cutName, cutText } from '@watchfire/pages/names'
 import { plainName } from '@watchfire/pages/messages'
 import { caseless, sameness } from './sameness.ts'
 
@@ -64,7 +64,7 @@ class Folder {
     for (let n = this.#numbered.get(key) ?? 2, next = name; ; n++) {
       if (!this.#taken.has(caseless(next))) return next
       const mark = ` (${n})${ending}`
-      next = cutText(stem, NAME_BYTES_MAX - bytesOf(mark)) + mark
+      next = cutText(stem, NAME_BYTES_MAX - byteLength(mark)) + mark
       this.#numbered.set(key, n + 1)
     }
   }

@@ -1,25 +1,28 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { FilePicker, filesOf } from '../ui/FilePicker.tsx'
+import { FolderPicker } from '../ui/FolderPicker.tsx'
 import { Flame } from '../ui/Flame.tsx'
+import type { Dropped } from '../ui/dropped-files.ts'
 import type { OpenPages } from '../ui/open-pages.ts'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
 import { percentOf, percentText, sizeText } from '../messages/index.ts'
+import { shownName } from '../names/index.ts'
 import { home } from '../messages/home.ts'
 import { shell } from '../messages/shell.ts'
 import { RECEIVED_HASH } from '../service-worker/received-hash.ts'
 import { afterPaint } from '../ui/after-paint.ts'
-import { lazy } from '../ui/lazy.tsx'
+import { lazy, lazyAfterPaint } from '../ui/lazy.tsx'
+import { showTabStatus } from '../ui/tab-status.ts'
 import { useDrop } from '../ui/use-drop.ts'
 import type { Writing } from './draft.ts'
 import { draftBytes, isBlank, isEmpty } from './draft.ts'
-import { Toggle } from './Toggle.tsx'
 import { useDraft } from './use-draft.ts'
 
 type Drafting = typeof import('./drafting.ts')
 
 // Loaded after the first paint, ahead of the first drop and of the page.
 const loadDrafting = () => import('./drafting.ts')
-const LiveSwitch = lazy(() => import('./LiveSwitch.tsx').then(({ LiveSwitch }) => LiveSwitch))
+const Choices = lazyAfterPaint(() => import('./Choices.tsx').then(({ Choices }) => Choices))
 const Preview = lazy(() => import('./Preview.tsx').then(({ Preview }) => Preview))
 
 const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
@@ -42,12 +45,15 @@ export function Composer({ site, openPages, onCreate }: ComposerProps) {
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
   const [drafting, setDrafting] = useState<Drafting | null>(null)
-  const { writing } = draft
+  const { writing, original } = draft
+  const copyOf = original && (original.name ? home('copyOf', { name: shownName(original.name) }) : home('copy'))
   // Not each time that the progress is drawn: the browser is asked for the size of every file.
   const bytes = useMemo(() => draftBytes(draft), [draft.text, draft.files])
   const most = site.limits.value?.get('page_bytes_max')?.value ?? null
   const tooLarge = most !== null && bytes > most
   const empty = isEmpty(draft)
+  /** Whether the page may well be without a text: the field for it need not fill the window. */
+  const isBeside = draft.files.length > 0 && isBlank(draft.text)
   const isCreating = hashed !== null
   const isReading = reading > 0 || isRestoring
   const cursor = (text: string) => box.current?.selectionEnd ?? text.length
@@ -70,25 +76,27 @@ export function Composer({ site, openPages, onCreate }: ComposerProps) {
       setProblem(shell('partMissing'))
     }
   }
+  const addFound = async (finding: Promise<Dropped>) => {
+    const adding = finding.then(async ({ files, emptyFolders, notice }) => {
+      await add(files, emptyFolders)
+      return notice
+    })
+    setProblem(await whileReading(adding).catch(() => shell('partMissing')))
+  }
   const dragging = useDrop(async ({ items, files }) => {
     // The page that is being created would be without them.
     if (isCreating) return
     // Must be read before the first await, because the browser then empties the transfer.
     const entries = [...items].flatMap((item) => (item.kind === 'file' ? (item.webkitGetAsEntry() ?? []) : []))
     if (entries.length === 0) return add(filesOf(files))
-    const addFound = async (): Promise<string | null> => {
-      const { readDrop } = await loadDrafting()
-      const { files, emptyFolders, notice } = await readDrop(entries)
-      await add(files, emptyFolders)
-      return notice
-    }
-    setProblem(await whileReading(addFound()).catch(() => shell('partMissing')))
+    return addFound(loadDrafting().then(({ readDrop }) => readDrop(entries)))
   })
   const putInText = ({ path }: PageFile) =>
     void loadDrafting().then(({ pictureMarkup, withMarkup }) =>
       change((before) => ({ ...before, text: withMarkup(before.text, pictureMarkup(path), cursor(before.text)) })),
     )
   useUnloadWarning(!empty && !isKept)
+  useEffect(() => showTabStatus(copyOf ?? 'Watchfire', 'available'), [copyOf])
   useEffect(() => {
     const loading = afterPaint()
       .then(loadDrafting)
@@ -166,15 +174,27 @@ export function Composer({ site, openPages, onCreate }: ComposerProps) {
           ))}
         </fieldset>
         <FilePicker label={home('addFiles')} isDisabled={isCreating} onPick={add} />
+        <FolderPicker
+          label={home('addFolder')}
+          isDisabled={isCreating}
+          onPick={(files) => addFound(loadDrafting().then(({ readPicked }) => readPicked(files)))}
+        />
       </div>
+      {copyOf && (
+        <p class="small" dir="auto">
+          {copyOf}
+        </p>
+      )}
       <div class="desk">
         <textarea
           ref={box}
           aria-label={home('box')}
           aria-describedby="means"
           dir="auto"
-          class={writing === 'html' ? 'code' : ''}
-          placeholder={writing === 'html' ? '<!doctype html>' : home(isTouched ? 'invitationTouch' : 'invitation')}
+          class={`${writing === 'html' ? 'code' : ''} ${isBeside ? 'beside' : ''}`}
+          placeholder={
+            isBeside ? home('beside') : writing === 'html' ? '<!doctype html>' : home(isTouched ? 'invitationTouch' : 'invitation')
+          }
           value={draft.text}
           readOnly={isCreating}
           spellcheck={writing !== 'html'}
@@ -185,11 +205,8 @@ export function Composer({ site, openPages, onCreate }: ComposerProps) {
           onKeyDown={onKeyDown}
           onPaste={onPaste}
         />
-        {writing === 'markdown' && !isBlank(draft.text) && <Preview draft={draft} />}
+        {writing !== 'text' && !isBlank(draft.text) && <Preview draft={draft} />}
       </div>
-      <p class="means small" id="means">
-        {home(`${writing}Means`)}
-      </p>
       {drafting !== null && draft.files.length > 0 && (
         <drafting.Chips draft={draft} onPutInText={putInText} onChange={(changed) => change(() => changed)} />
       )}
@@ -198,18 +215,7 @@ export function Composer({ site, openPages, onCreate }: ComposerProps) {
           {problem}
         </p>
       )}
-      <div class="sealing">
-        <Toggle
-          label={home('sealed')}
-          means="seals"
-          isOn={draft.isPrivate}
-          onChange={(isOn) => change((before) => ({ ...before, isPrivate: isOn, liveTitle: null }))}
-        />
-        <p class="small" id="seals">
-          {home('sealedMeans')}
-        </p>
-      </div>
-      <LiveSwitch draft={draft} change={change} />
+      <Choices draft={draft} change={change} />
       <div class="bar">
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
           {isReading ? home('reading') : roomText(bytes, most, empty)}
@@ -244,6 +250,8 @@ function useUnloadWarning(unsaved: boolean): void {
 function roomText(bytes: number, most: number | null, empty: boolean): string {
   if (most === null) return empty ? '' : sizeText(bytes)
   if (empty) return home('upTo', { size: sizeText(most) })
+  // A limit that is far away says nothing.
+  if (bytes < most / 100) return sizeText(bytes)
   return home(bytes > most ? 'tooLarge' : 'room', { size: sizeText(bytes), most: sizeText(most) })
 }
 

@@ -1,20 +1,30 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { page } from '../messages/page.ts'
+import { copyText } from './share.ts'
 
 const THANKED_MS = 2000
 
-/** The link, to read, select or copy. */
-export function CopyLink({ link }: { link: string }) {
-  const field = useRef<HTMLInputElement>(null)
-  const [copied, setCopied] = useState(false)
+/** Whether to thank for a press of a button, which is for a short time after each call of the function. */
+export function useThanks(): [boolean, () => void] {
+  const [isThanked, setThanked] = useState(false)
   useEffect(() => {
-    if (!copied) return
-    const timer = setTimeout(() => setCopied(false), THANKED_MS)
+    if (!isThanked) return
+    const timer = setTimeout(() => setThanked(false), THANKED_MS)
     return () => clearTimeout(timer)
-  }, [copied])
+  }, [isThanked])
+  return [isThanked, () => setThanked(true)]
+}
+
+/** The link, to read, select or copy. */
+export function CopyLink({ link, onCopied }: { link: string; onCopied?: () => void }) {
+  const field = useRef<HTMLInputElement>(null)
+  const [isThanked, thank] = useThanks()
   const copy = async () => {
     field.current?.select()
-    setCopied(await putOnClipboard(link))
+    // Without the clipboard API, the browser copies the selected field.
+    if (!(await copyText(link)) && !document.execCommand('copy')) return
+    thank()
+    onCopied?.()
   }
   return (
     <>
@@ -28,18 +38,8 @@ export function CopyLink({ link }: { link: string }) {
         onFocus={(event) => event.currentTarget.select()}
       />
       <button type="button" class="strong" onClick={() => void copy()}>
-        <span aria-live="polite">{page(copied ? 'copied' : 'copy')}</span>
+        <span aria-live="polite">{page(isThanked ? 'copied' : 'copy')}</span>
       </button>
     </>
   )
-}
-
-/** Copies the text; falls back to copying the selected field when there is no clipboard API. */
-async function putOnClipboard(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text)
-    return true
-  } catch {
-    return document.execCommand('copy')
-  }
 }

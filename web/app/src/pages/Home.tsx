@@ -1,21 +1,19 @@
 import { useEffect } from 'preact/hooks'
 import { afterPaint } from '../ui/after-paint.ts'
-import { lazy } from '../ui/lazy.tsx'
+import { lazy, lazyAfterPaint } from '../ui/lazy.tsx'
 import type { OpenPages } from '../ui/open-pages.ts'
 import { isKept } from '../ui/open-pages.ts'
 import { navigate } from '../ui/location.ts'
-import { pageAddress } from '../ui/route.ts'
+import { pageAddress } from '@watchfire/pages/addresses'
 import type { Site } from '../ui/site.ts'
 import { home } from '../messages/home.ts'
-import { showTabStatus } from '../ui/tab-status.ts'
 import { Composer } from './Composer.tsx'
 
-const Landscape = lazy(() => import('../ui/Landscape.tsx').then(({ Landscape }) => Landscape))
+const Landscape = lazyAfterPaint(() => import('../ui/Landscape.tsx').then(({ Landscape }) => Landscape))
 const LimitsList = lazy(() => import('./LimitsList.tsx').then(({ LimitsList }) => LimitsList))
 const KeptPages = lazy(() => import('./KeptPages.tsx').then(({ KeptPages }) => KeptPages))
 
 export function Home({ site, openPages }: { site: Site; openPages: OpenPages }) {
-  useEffect(() => showTabStatus('Watchfire', 'available'), [])
   useEffect(() => void afterPaint().then(() => site.prepare()), [site])
   return (
     <div class="home">

@@ -1,7 +1,6 @@
 import '../style/page.css'
 import type { Limit, Limits } from '../ui/site.ts'
 import { numberText, sizeText } from '../messages/index.ts'
-import { home } from '../messages/home.ts'
 import { limits as text } from '../messages/limits.ts'
 
 /** The limits of the server, for people who want to know before they share: those that they may reach, and then all. */
@@ -11,7 +10,7 @@ export function LimitsList({ limits }: { limits: Limits | null }) {
   const [bytes, people, pages] = [limitOf('page_bytes_max'), limitOf('peers_per_page_max'), limitOf('pages_per_address_max')]
   return (
     <details class="limits">
-      <summary>{home('limits')}</summary>
+      <summary>{text('title')}</summary>
       <ul>
         {bytes !== null && <li>{text('page', { size: sizeText(bytes) })}</li>}
         {people !== null && <li>{text('people', { count: people })}</li>}

@@ -6,9 +6,8 @@ import { agoText, percentOf, percentText, sizeText, speedText } from '../message
 import { SpeedMeter } from '../transfer-panel/speed-meter.ts'
 import { durationText } from '../messages/durations.ts'
 import { page } from '../messages/page.ts'
+import { useNow } from '../ui/use-now.ts'
 
-/** Interval between updates of the time since the page was available, in milliseconds. */
-const LOOK_MS = 10_000
 /** Interval between updates of the rate and the remaining time, in milliseconds. */
 const RATE_MS = 1000
 /** A rate that was measured for a shorter time is not shown, in milliseconds. */
@@ -31,7 +30,7 @@ interface LoadingViewProps {
 export function LoadingView({ state, filename, holders, lastAvailable, receivedBytes, isBrief = false }: LoadingViewProps) {
   return (
     <section class={isBrief ? 'coming brief' : 'coming'} aria-live="polite">
-      {isBrief ? <h2>{headline(state, filename)}</h2> : <h1>{headline(state, filename)}</h1>}
+      {isBrief ? <h2>{headline(state, null)}</h2> : <h1>{headline(state, filename)}</h1>}
       {state.kind === 'loading' && (
         <>
           <progress aria-label={page('loading')} max={state.total ?? 1} {...(state.total === null ? {} : { value: state.bytes })} />
@@ -86,12 +85,7 @@ export function rateText(rate: number, missing: number | null): string | null {
 
 /** The time since the page was available. It changes without an announcement to screen readers. */
 function LastAvailable({ at }: { at: number }) {
-  const [now, setNow] = useState(Date.now)
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), LOOK_MS)
-    return () => clearInterval(timer)
-  }, [])
-  return <p aria-live="off">{page('lastAvailable', { ago: agoText(now - at) })}</p>
+  return <p aria-live="off">{page('lastAvailable', { ago: agoText(useNow() - at) })}</p>
 }
 
 function headline(state: LoadingViewProps['state'], filename: string | null): string {

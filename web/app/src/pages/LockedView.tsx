@@ -1,6 +1,6 @@
-import { parseKeyInput } from '../ui/parse-typed-key.ts'
+import { parseKeyInput } from '@watchfire/pages/links'
 import { navigate } from '../ui/location.ts'
-import { pageAddress } from '../ui/route.ts'
+import { pageAddress } from '@watchfire/pages/addresses'
 import { page as text } from '../messages/page.ts'
 import { LinkForm } from './LinkForm.tsx'
 

@@ -2,24 +2,28 @@ import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { Connection as Channels } from '@watchfire/client/connection'
 import { parseCid } from '@watchfire/pages/content'
-import { DirectoryView, FileView, indexOf, mediaKind, prepareLayout } from '../render/index.ts'
+import { DirectoryView, FileView, indexOf, mediaKind, prepareLayout, shownHeading } from '../render/index.ts'
 import { siteOrigin } from '../sites/index.ts'
 import { openFileStreams } from '../streaming/index.ts'
 import { lazy } from '../ui/lazy.tsx'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
-import type { OpenPages } from '../ui/open-pages.ts'
+import { canAppend, type OpenPages } from '../ui/open-pages.ts'
 import { replaceAddress } from '../ui/replace-address.ts'
 import type { Route } from '../ui/route.ts'
-import { pageAddress } from '../ui/route.ts'
+import { pageAddress } from '@watchfire/pages/addresses'
 import type { PageState, PageWarning } from '../ui/site.ts'
 import { percentOf } from '../messages/index.ts'
 import { page as text, refusalOf } from '../messages/page.ts'
 import { plainName, shownName } from '../names/index.ts'
-import { linkedName } from '../names/linked.ts'
+import { linkedName } from '@watchfire/pages/names'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { tabTitle } from '../ui/title.ts'
+import { useUnseen } from '../ui/use-unseen.ts'
 import { availabilityOf } from './availability.ts'
+import { DropOffer } from './DropOffer.tsx'
+import { hadPage } from './had-pages.ts'
 import { LoadingView } from './LoadingView.tsx'
+import { LostView } from './LostView.tsx'
 import { StatusPanel } from './StatusPanel.tsx'
 import { LockedView } from './LockedView.tsx'
 import { WaitingHelp } from './WaitingHelp.tsx'
@@ -43,7 +47,12 @@ interface PageViewProps {
 /** One page: its status, and its content below. */
 export function PageView({ place, openPages, channels, sitesBelow, report }: PageViewProps) {
   const linked = linkedName(place.filename)
-  const page = useMemo(() => openPages.open(place.cid, linked, place.key), [openPages, place.cid, place.key])
+  const had = hadPage(place.cid)
+  const page = useMemo(() => {
+    const opened = openPages.open(place.cid, linked, place.key)
+    opened.isOwn ||= had?.isOwn === true
+    return opened
+  }, [openPages, place.cid, place.key])
   useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
   useEffect(() => keepAwakeFor(openPages, channels), [openPages, channels])
   const { session } = page
@@ -57,11 +66,13 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const warning = session.warning.value
   const isRejected = warning?.kind === 'rejected'
   const availability = availabilityOf(state, { own: session.have.value, holders: counts?.holders ?? null, isRejected })
+  const heading = content?.kind === 'file' && shownHeading.value !== null ? shownName(shownHeading.value) : null
+  const unseen = useUnseen(content?.kind === 'live' ? content.feed.entries.length : 0)
   const title = tabTitle({
     availability,
-    name: place.file === null ? filename : shownName(place.file),
+    name: place.file === null ? (heading ?? filename) : shownName(place.file),
     percent: percentOfState(state),
-    watching: counts && counts.watching - (counts.nodes?.watching ?? 0),
+    unseen,
   })
   useEffect(() => showTabStatus(title, availability), [title, availability])
   useEffect(() => {
@@ -86,15 +97,20 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   if (state.kind === 'refused') return <RefusedView cid={place.cid} reason={state.reason} />
   const origin = originOf(place.cid, sitesBelow)
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
-  const progress = coming !== null && (
-    <LoadingView
-      state={coming}
-      filename={filename}
-      holders={counts?.holders ?? 0}
-      receivedBytes={session.traffic.value.receivedBytes}
-      lastAvailable={session.lastAvailable.value}
-      isBrief={content !== null || state.kind === 'locked'}
-    />
+  const lost = coming?.kind === 'waiting' && page.isOwn ? had : null
+  const progress = lost ? (
+    <LostView had={lost} name={filename ?? text('it')} />
+  ) : (
+    coming !== null && (
+      <LoadingView
+        state={coming}
+        filename={filename}
+        holders={counts?.holders ?? 0}
+        receivedBytes={session.traffic.value.receivedBytes}
+        lastAvailable={session.lastAvailable.value}
+        isBrief={content !== null || state.kind === 'locked'}
+      />
+    )
   )
   // Below a list of all files, which may be very long, nobody would find it.
   const isList = content?.kind === 'directory' && place.file === null && indexOf(content.files) === null
@@ -122,7 +138,11 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
         />
       )}
       {content !== null && !isList && progress}
-      {coming?.kind === 'waiting' && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
+      {coming?.kind === 'waiting' && lost === null && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
+      {content !== null && !page.isOwn && (
+        <p class="readers small">{text.withNodes('readers', { own: <a href="/">{text('makeOwn')}</a> })}</p>
+      )}
+      {!canAppend(session) && <DropOffer />}
       {report !== null && <ReportLink address={report} cid={place.cid} />}
     </div>
   )

@@ -7,12 +7,20 @@ import { page as text } from '../messages/page.ts'
 import { CopyButton } from './CopyButton.tsx'
 import { KeepSwitches } from './KeepSwitches.tsx'
 
+const QrCode = lazy(() => import('./QrCode.tsx').then(({ QrCode }) => QrCode))
 const TransferPanel = lazy(() => import('../transfer-panel/index.ts').then(({ TransferPanel }) => TransferPanel))
 
-/** The opened part of a page's status: the copies, the switches and the connections. */
-export function StatusDetails({ page }: { page: OpenPage }) {
+interface StatusDetailsProps {
+  page: OpenPage
+  /** The link for the QR code; `null` while this tab has nothing to share. */
+  link: string | null
+}
+
+/** The opened part of a page's status: the copies, the QR code, the switches and the connections. */
+export function StatusDetails({ page, link }: StatusDetailsProps) {
   const { session } = page
   const [isOpen, setOpen] = useState(false)
+  const [isCoded, setCoded] = useState(false)
   const opener = useRef<HTMLButtonElement>(null)
   const counts = session.counts.value
   const ownCopy = session.have.value
@@ -30,6 +38,12 @@ export function StatusDetails({ page }: { page: OpenPage }) {
           </p>
         </div>
       )}
+      {link !== null && (
+        <button type="button" aria-pressed={isCoded} onClick={() => setCoded(!isCoded)}>
+          {text('code')}
+        </button>
+      )}
+      {link !== null && isCoded && <QrCode text={link} />}
       <KeepSwitches page={page} />
       <CopyButton page={page} />
       <button type="button" ref={opener} aria-expanded={isOpen} aria-controls="transfers" onClick={() => setOpen(!isOpen)}>

@@ -3,16 +3,17 @@ import { stop } from '../ui/keep-awake.ts'
 import { Flame } from '../ui/Flame.tsx'
 import type { PageState } from '../ui/site.ts'
 import type { OpenPage } from '../ui/open-pages.ts'
-import { isWhole } from '../ui/open-pages.ts'
+import { isLastReader, isWhole } from '../ui/open-pages.ts'
 import { haveSentence } from '../ui/sentences.ts'
 import type { Availability } from '../ui/tab-status.ts'
 import { page as text } from '../messages/page.ts'
-import { canShare, share } from './share.ts'
+import { canShare, copyText, share } from './share.ts'
+import { LastOne } from './LastOne.tsx'
 import { StatusDetails } from './StatusDetails.tsx'
-import { ShareLink } from './ShareLink.tsx'
+import { CopyLink, useThanks } from './CopyLink.tsx'
 
-/** Width from which the details and the QR code leave room for the content. */
-const ROOMY = '(min-width: 44rem)'
+/** Pages of this tab whose links were copied or shared here. Their authors need no link in front of the content any more. */
+const passedOn = new WeakSet<OpenPage>()
 
 interface StatusPanelProps {
   page: OpenPage
@@ -22,37 +23,53 @@ interface StatusPanelProps {
   link: string
 }
 
-/** The status of a page in one line. The link and the details open on demand; the author has the link from the start. */
+/** The status of a page in one line. The link and the details open on demand; the author has the link until it is copied. */
 export function StatusPanel({ page, availability, title, link }: StatusPanelProps) {
   const { session, isOwn } = page
-  const [isRoomy] = useState(() => matchMedia(ROOMY).matches)
-  const [isOpen, setOpen] = useState(isOwn && isRoomy)
-  const [isLinked, setLinked] = useState(isOwn)
-  const [coded, setCoded] = useState(isOwn && isRoomy)
+  const [isOpen, setOpen] = useState(false)
+  const [isLinked, setLinked] = useState(isOwn && !passedOn.has(page))
+  const [isThanked, thank] = useThanks()
   const panel = useRef<HTMLElement>(null)
-  const wasAsked = useRef(false)
+  /** The control that gets the focus once it is shown. */
+  const wanted = useRef<string | null>(null)
   const details = useId()
   const held = isWhole(session)
+  // Then the bar below has the buttons.
+  const isAlone = isLastReader(page)
   const part = arrivedPart(session.state.value)
   const showsLink = held && (isLinked || isOpen)
   useEffect(() => {
-    if (!wasAsked.current || !showsLink) return
-    wasAsked.current = false
-    panel.current?.querySelector<HTMLInputElement>('input.link')?.focus()
+    if (wanted.current !== null) panel.current?.querySelector<HTMLElement>(wanted.current)?.focus()
+    wanted.current = null
   }, [showsLink])
-  const onShare = () => {
-    if (canShare(link)) return void share(link, title)
-    wasAsked.current = true
+  const onPassedOn = () => {
+    passedOn.add(page)
+    // Then the bar of the last reader stays as it is.
+    if (isAlone) return
+    if (showsLink && !isOpen) wanted.current = 'button'
+    setLinked(false)
+  }
+  const onShare = async () => {
+    if (canShare(link)) return (await share(link, title)) && onPassedOn()
+    if (await copyText(link)) {
+      thank()
+      return onPassedOn()
+    }
+    wanted.current = 'input.link'
     setLinked(true)
   }
+  const onCopied = () => {
+    if (!isOpen) thank()
+    onPassedOn()
+  }
   return (
-    <section ref={panel} class={`status-panel${held ? ' held' : ''}${coded && showsLink ? ' coded' : ''}`} aria-label={text('who')}>
+    <section ref={panel} class={held ? 'status-panel held' : 'status-panel'} aria-label={text('who')}>
       <div class="line">
-        <Flame availability={availability} size={24} isStill={isArriving(session.state.value)} />
+        <Flame availability={isAlone ? 'alone' : availability} size={24} isStill={isArriving(session.state.value)} />
         <p role="status">{headline(page)}</p>
-        {held && (canShare(link) || !showsLink) && (
-          <button type="button" class={isOwn ? 'strong' : ''} onClick={onShare}>
-            {text('share')}
+        {held && !isAlone && (canShare(link) || !showsLink) && (
+          <button type="button" class={isOwn && isLinked ? 'strong' : ''} onClick={() => void onShare()}>
+            <span aria-live="polite">{text(isThanked ? 'copied' : 'share')}</span>
           </button>
         )}
         <button
@@ -68,9 +85,14 @@ export function StatusPanel({ page, availability, title, link }: StatusPanelProp
         </button>
       </div>
       <StopNotice isConnected={session.counts.value !== null} />
-      {showsLink && <ShareLink link={link} coded={coded} onCoded={setCoded} />}
+      <LastOne page={page} title={title} isThanked={isThanked} onShare={() => void onShare()} />
+      {showsLink && (
+        <div class="share">
+          <CopyLink link={link} onCopied={onCopied} />
+        </div>
+      )}
       <div class="opened" id={details}>
-        {isOpen && <StatusDetails page={page} />}
+        {isOpen && <StatusDetails page={page} link={held ? link : null} />}
       </div>
       {part !== null && <div class="arriving" style={{ '--part': part }} />}
     </section>

@@ -44,10 +44,46 @@ export function withEarlier(draft: Draft, { files, emptyFolders }: Pick<Draft, '
   return withFiles({ ...draft, files, emptyFolders }, draft.files, draft.emptyFolders)
 }
 
-/** Removes a file, and with the last one the empty folders that came with it, which are not shown. */
-export function without(draft: Draft, gone: PageFile): Draft {
-  const files = draft.files.filter((file) => file !== gone)
-  return { ...draft, files, emptyFolders: files.length > 0 ? draft.emptyFolders : [] }
+/** Removes files, and with the last one of a folder the empty folders in it, which are not shown. */
+export function without(draft: Draft, gone: readonly PageFile[]): Draft {
+  const left = new Set(draft.files)
+  for (const file of gone) left.delete(file)
+  const files = [...left]
+  const folders = new Set(files.map(({ path }) => topOf(path)))
+  const ended = new Set(gone.map(({ path }) => topOf(path)).filter((top) => !folders.has(top)))
+  const emptyFolders = files.length > 0 ? draft.emptyFolders.filter((path) => !ended.has(topOf(`${path}/`))) : []
+  return { ...draft, files, emptyFolders }
+}
+
+/** The folder with which a path begins; `null` of a file that is in none. */
+function topOf(path: string): string | null {
+  const end = path.indexOf('/')
+  return end < 0 ? null : path.slice(0, end)
+}
+
+/** Files of a draft that are shown as one: those of a folder, a single one, or many. */
+export interface Group {
+  /** `null` of files that are in no folder, or in several. */
+  readonly folder: string | null
+  readonly files: readonly PageFile[]
+}
+
+/** More than that would push the rest of the editor out of the window. */
+const GROUPS_MAX = 6
+
+export function groupsOf(files: readonly PageFile[]): Group[] {
+  const byFolder = new Map<string | null, PageFile[]>()
+  for (const file of files) {
+    const top = topOf(file.path)
+    const known = byFolder.get(top)
+    if (known === undefined) byFolder.set(top, [file])
+    else known.push(file)
+  }
+  const outside = byFolder.get(null) ?? []
+  byFolder.delete(null)
+  const folders = [...byFolder].map(([folder, files]) => ({ folder, files }))
+  if (folders.length + outside.length <= GROUPS_MAX) return [...folders, ...outside.map((file) => ({ folder: null, files: [file] }))]
+  return folders.length < GROUPS_MAX ? [...folders, { folder: null, files: outside }] : [{ folder: null, files }]
 }
 
 /** The Markdown for a picture of the same page. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Draft } from './draft.ts'
 import { draftBytes, EMPTY_DRAFT, isEmpty } from './draft.ts'
-import { freeName, pictureMarkup, tidyPath, withEarlier, withFiles, without } from './draft-files.ts'
+import { freeName, groupsOf, pictureMarkup, tidyPath, withEarlier, withFiles, without } from './draft-files.ts'
 import { isPastedText } from '../ui/pasted-text.ts'
 
 const file = (path: string, text = 'x') => ({ path, blob: new Blob([text]) })
@@ -59,7 +59,34 @@ describe('empty folders of a draft', () => {
     const one = withFiles(draft({}), [file('trip/a')], ['trip/later', '../trip/never/'])
     expect(one.emptyFolders).toEqual(['trip/later', 'trip/never'])
     const [only] = one.files
-    expect(only && without(one, only)).toEqual(EMPTY_DRAFT)
+    expect(only && without(one, [only])).toEqual(EMPTY_DRAFT)
+  })
+
+  it('go with the last file of their folder', () => {
+    const two = withFiles(draft({}), [file('trip/a'), file('home/a')], ['trip/later', 'home/later', 'bare'])
+    expect(without(two, two.files.slice(0, 1))).toMatchObject({ files: [{ path: 'home/a' }], emptyFolders: ['home/later', 'bare'] })
+  })
+})
+
+describe('files of a draft', () => {
+  const shown = (paths: string[]) => groupsOf(paths.map((path) => file(path))).map(({ folder, files }) => [folder, files.length])
+  const many = (count: number, folder = '') => Array.from({ length: count }, (_, i) => `${folder}${i}.txt`)
+
+  it('are shown each, or as one when they are many', () => {
+    expect(shown(many(6))).toEqual(Array(6).fill([null, 1]))
+    expect(shown(many(7))).toEqual([[null, 7]])
+  })
+
+  it('are one with the others of their folder', () => {
+    expect(shown([...many(60, 'mixed/day/'), 'a.txt'])).toEqual([
+      ['mixed', 60],
+      [null, 1],
+    ])
+    expect(shown([...many(2, 'mixed/'), ...many(6)])).toEqual([
+      ['mixed', 2],
+      [null, 6],
+    ])
+    expect(shown(many(9).map((name) => `${name}/a.txt`))).toEqual([[null, 9]])
   })
 })
 

@@ -5,7 +5,7 @@
 export { Chips } from './Chips.tsx'
 export { pictureMarkup, withMarkup, withShownFiles } from './draft-files.ts'
 export { receive } from './receive.ts'
-export { readDrop } from '../ui/dropped-files.ts'
+export { readDrop, readPicked } from '../ui/dropped-files.ts'
 export { isPastedText } from '../ui/pasted-text.ts'
 export { markdownOf } from './rich-text.ts'
 export { shareDraft } from './share-draft.ts'

@@ -5,6 +5,7 @@ import { PAGES_MAX } from '../ui/open-pages.ts'
 import type { PageFile, PageSession, ShareOptions, Site } from '../ui/site.ts'
 import { bundle } from './bundle.ts'
 import { isBlank, type Draft } from './draft.ts'
+import { noteDraft } from './had-pages.ts'
 import { writtenFile } from './written.ts'
 
 /** Creates the page of a draft. Resolves with the page, and with its name for the link. Rejects in a tab that has no room for one more. */
@@ -22,7 +23,9 @@ export async function shareDraft(
   }
   const { files, filename, emptyFolders, isDirectory } = bundle(draft)
   const sealed = draft.isPrivate ? { sealed: { name: filename } } : {}
-  return { session: await site.share(files, { ...options, emptyFolders, isDirectory, ...sealed }), filename }
+  const session = await site.share(files, { ...options, emptyFolders, isDirectory, ...sealed })
+  noteDraft(session.cid, draft)
+  return { session, filename }
 }
 
 /**

@@ -3,11 +3,22 @@ export function canShare(url: string): boolean {
   return typeof navigator.share === 'function' && (typeof navigator.canShare !== 'function' || navigator.canShare({ url }))
 }
 
-/** Opens the share sheet of the system. */
-export async function share(url: string, title: string): Promise<void> {
+/** Opens the share sheet of the system. Returns whether the link was shared: otherwise it can still be copied. */
+export async function share(url: string, title: string): Promise<boolean> {
   try {
     await navigator.share({ title, url })
+    return true
   } catch {
-    // Cancelled or not allowed; the link can still be copied.
+    return false
+  }
+}
+
+/** Puts a text on the clipboard. Returns whether it is there: outside a secure context, it is not. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    return false
   }
 }

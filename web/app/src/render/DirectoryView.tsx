@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
+import { kindOfName } from '@watchfire/pages/files'
 import { isPage, SiteView } from '../sites/index.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 import { lazy } from '../ui/lazy.tsx'
@@ -28,11 +29,15 @@ interface DirectoryViewProps {
 export function DirectoryView({ files, links, isPartial, open, name, origin }: DirectoryViewProps) {
   const beside = useSameNames(files)
   const [siteFailed, setSiteFailed] = useState<string | null>(null)
-  const chosen = open === null ? indexOf(files) : fileAt(files, open)
+  const index = indexOf(files)
+  const named = open === null ? index : fileAt(files, open)
+  // Above a text or a site, a picture takes its place, as every other file does.
+  const boxed = index === null && named !== null && kindOfName(named.path)?.kind === 'picture' ? named : null
+  const chosen = boxed === null ? named : null
   const isOfSite = chosen !== null && isPage(chosen)
   return (
     <>
-      {open !== null && chosen === null && (
+      {open !== null && named === null && (
         <p class="notice bad" role="alert">
           {text.withNodes('noFile', { name: <code translate={false}>{shownName(open)}</code> })}
         </p>
@@ -53,7 +58,15 @@ export function DirectoryView({ files, links, isPartial, open, name, origin }: D
         </p>
       )}
       {files.length > (chosen === null ? 0 : 1) && (
-        <FolderView files={files} name={name} open={chosen?.path ?? null} isPartial={isPartial} />
+        <FolderView
+          files={files}
+          name={name}
+          open={chosen?.path ?? null}
+          boxed={
+            boxed && { path: boxed.path, view: <FileView key={boxed.path} name={boxed.path} page={name} file={boxed} beside={beside} /> }
+          }
+          isPartial={isPartial}
+        />
       )}
     </>
   )

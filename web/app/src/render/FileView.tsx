@@ -31,7 +31,7 @@ export function FileView({ name, file, page = null, beside = [] }: FileViewProps
   const known = shown !== null && 'ok' in shown ? shown.ok : file
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
-    <article class={isTitled(name) ? 'file' : 'file titleless'}>
+    <article class={hasOwnTitle(name) ? 'file titled' : 'file'}>
       <FileHead path={name} page={page} size={known.size}>
         <SaveLink file={{ ...known, name: savedAs, isNameless: name === null }} />
       </FileHead>
@@ -47,13 +47,13 @@ export function FileView({ name, file, page = null, beside = [] }: FileViewProps
 }
 
 /**
- * Whether a title stands above the file. A text brings its own, and the line with its path says its name. A text whose name says
- * nothing, such as `index.md`, has the title of its folder.
+ * Whether the file brings a title of its own, so that its name is small. Above a text whose name says nothing, such as `index.md`, is the
+ * name of its folder.
  */
-function isTitled(name: string | null): boolean {
-  if (name === null || namesFolder(name)) return true
+function hasOwnTitle(name: string | null): boolean {
+  if (name === null || namesFolder(name)) return false
   const kind = kindOfName(name)?.kind
-  return kind !== 'markdown' && kind !== 'text'
+  return kind === 'markdown' || kind === 'text'
 }
 
 /** The file once its size is known, and from then on as the same object. The list may state the size a little later. */

@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
-import { isFileFragment } from '../ui/route.ts'
+import { isFileFragment } from '@watchfire/pages/addresses'
 import { Nodes } from './Nodes.tsx'
 import { mixesDirectionsTooOften } from '../files/text.ts'
 import { TextBlocks } from '../files/TextView.tsx'
+import { headingIn, shownHeading } from './shown-heading.ts'
 import { usePagePictures, type PagePictures } from './page-pictures.ts'
 import type { TextPart } from './text-part.ts'
 
@@ -37,6 +38,7 @@ function useMarkdown(part: TextPart, from: string, files: readonly DirectoryFile
       ({ nodes, named: found }) => {
         if (!wanted) return
         if (named.current !== null) named.current = found
+        shownHeading.value = headingIn(nodes)
         setBuilt(nodes)
       },
       () => wanted && setBuilt('plain'),
@@ -45,6 +47,12 @@ function useMarkdown(part: TextPart, from: string, files: readonly DirectoryFile
       wanted = false
     }
   }, [part.text, part.isWhole, from, files, pictures])
+  useEffect(
+    () => () => {
+      shownHeading.value = null
+    },
+    [],
+  )
   useEffect(() => {
     if (!named.current?.isConnected) return
     named.current.scrollIntoView({ block: 'start' })

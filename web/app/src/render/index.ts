@@ -1,5 +1,6 @@
 export { DirectoryView } from './DirectoryView.tsx'
 export { FileContent, FileView } from './FileView.tsx'
+export { shownHeading } from './shown-heading.ts'
 export { prepareLayout } from './prepare-layout.ts'
 export { indexOf } from '../files/directory.ts'
 export { mediaKind } from '@watchfire/pages/files'

@@ -1,7 +1,7 @@
 import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
 import { fileLink } from '../ui/location.ts'
-import { decoded } from '../ui/route.ts'
+import { decodedPart } from '@watchfire/pages/addresses'
 import { findReferencedFile, findReferencedPlace } from '../files/directory.ts'
 import { frontMatterOf } from '../files/front-matter.ts'
 import type { PagePictures } from './page-pictures.ts'
@@ -27,7 +27,7 @@ export async function buildMarkdown(
       const file = findReferencedPlace(files, reference, from)
       const [, part = ''] = /#(.+)$/s.exec(reference) ?? []
       if (file?.path === from && part !== '') return `#${part}`
-      return file === null ? null : fileLink(file.path, part === '' ? null : decoded(part))
+      return file === null ? null : fileLink(file.path, part === '' ? null : decodedPart(part))
     },
   })
   await highlightCodeBlocks(nodes)
@@ -54,7 +54,7 @@ async function highlightCodeBlocks(nodes: DocumentFragment): Promise<void> {
 
 /** The heading or anchor that a link such as `#my-part` names. Headings with the same words have numbers, as on GitHub. */
 export function findPart(within: ParentNode, fragment: string): Element | null {
-  const name = decoded(fragment.replace(/^#/, ''))
+  const name = decodedPart(fragment.replace(/^#/, ''))
   const wanted = headingSlug(name)
   const taken = new Set<string>()
   for (const heading of within.querySelectorAll('h1, h2, h3, h4, h5, h6')) {

@@ -34,7 +34,7 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
       )}
       <div class="stage" ref={place}>
         {read === null && <p class="fetching" aria-busy="true" />}
-        {read !== null && <SandboxFrame key={String(read.ok.running)} html={read.ok.html} running={read.ok.running} />}
+        {read !== null && <SandboxFrame key={read.ok.id} html={read.ok.html} running={read.ok.running} />}
       </div>
       <div class="bar">
         {read !== null && read.ok.leftOut > 0 && <p class="notice">{text('leftOut', { count: read.ok.leftOut })}</p>}
@@ -48,13 +48,17 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
   )
 }
 
+/** Documents so far. A frame announces itself only once, so each document has a frame of its own. */
+let documents = 0
+
 async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[], running: boolean) {
-  if (blob.size > HTML_BYTES_MAX) return { html: '', leftOut: 0, hasScripts: false, isGuessed: false, running }
+  const id = ++documents
+  if (blob.size > HTML_BYTES_MAX) return { id, html: '', leftOut: 0, hasScripts: false, isGuessed: false, running }
   const bytes = new Uint8Array(await blob.arrayBuffer())
   const encoding = encodingOf(bytes, 'html')
   const html = new TextDecoder(encoding.label).decode(bytes)
   const prepared = await (running ? scriptedDocument : staticDocument)(html, from, files, encoding)
-  return { ...prepared, hasScripts: mayHaveScripts(html), isGuessed: encoding.by === 'guess', running }
+  return { ...prepared, id, hasScripts: mayHaveScripts(html), isGuessed: encoding.by === 'guess', running }
 }
 
 /** The abilities and limits of a page's scripts in this browser. */

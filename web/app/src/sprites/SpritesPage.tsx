@@ -4,6 +4,7 @@ import type { OpenPages } from '../ui/open-pages.ts'
 import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { grid as text } from '../messages/grid.ts'
+import { peerName } from '../names/peer-name.ts'
 import { isPhone } from '../ui/keep-awake.ts'
 import { DRAWINGS } from './drawings.tsx'
 import { Game } from './game.ts'
@@ -118,7 +119,7 @@ function NeighbourMap({ neighbours }: { neighbours: Neighbours }) {
         return (
           <div key={edge} class={`${edge} ${peer === null ? 'nobody' : ''}`} style={peer === null ? {} : { '--hue': hueOf(peer) }}>
             <dt class="unseen">{text(edge)}</dt>
-            <dd title={peer === null ? text('nobody') : peer}>{peer === null ? '–' : peer.slice(0, 4)}</dd>
+            <dd title={peer === null ? text('nobody') : peer}>{peer === null ? '–' : peerName(peer)}</dd>
           </div>
         )
       })}

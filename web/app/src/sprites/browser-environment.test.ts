@@ -18,6 +18,7 @@ function fakeEnvironment() {
     counts: signal(null),
     warning: signal(null),
     lastAvailable: signal(null),
+    survivesReload: signal(true),
     swarm: signal(null),
     key: signal(null),
     name: signal(null),

@@ -1,5 +1,5 @@
 import { grid as text } from '../messages/grid.ts'
-import { cutText } from '../names/cut.ts'
+import { cutText } from '@watchfire/pages/names'
 import { plainName } from '../names/index.ts'
 import { drawingOf } from './drawings.tsx'
 

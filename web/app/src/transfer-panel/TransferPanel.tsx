@@ -4,6 +4,7 @@ import type { PageSession, Traffic } from '../ui/site.ts'
 import type { BlockMap, PageState, PageSession as Swarm, PeerStatus } from '@watchfire/pages/swarm'
 import { sizeText, speedText } from '../messages/index.ts'
 import { panel } from '../messages/panel.ts'
+import { peerName } from '../names/peer-name.ts'
 import { SpeedMeters, type ByteCounts } from './speed-meter.ts'
 import { BlockBar } from './BlockBar.tsx'
 import { hasText, missingSentence, rarestSentence, ratioSentence, directSentence, pathOf } from './sentences.ts'
@@ -156,7 +157,9 @@ function PeerRow({ peer, total, speed }: { peer: PeerStatus; total: number | nul
   return (
     <tr>
       <th scope="row">
-        <code translate={false}>{id.slice(0, 4)}</code>
+        <span title={id} translate={false}>
+          {peerName(id)}
+        </span>
       </th>
       <td data-of={panel('has')}>{hasText(peer, total)}</td>
       <td data-of={panel('down')}>

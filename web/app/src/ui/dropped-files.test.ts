@@ -1,6 +1,6 @@
 import { nextTask } from '@watchfire/pages/content'
 import { describe, expect, it } from 'vitest'
-import { DROPPED_FILES_MAX, READ_PER_TASK, readDrop } from './dropped-files.ts'
+import { DROPPED_FILES_MAX, READ_PER_TASK, readDrop, readPicked } from './dropped-files.ts'
 
 interface Tree {
   readonly [name: string]: Tree | string
@@ -84,7 +84,7 @@ describe('a drop', () => {
   it('without any file says so', async () => {
     const { files, emptyFolders, notice } = await readDrop([entryOf('trip', { later: {} })])
     expect([files, emptyFolders]).toEqual([[], []])
-    expect(notice).toBe('The dropped folder has no files. Browsers leave out symbolic links.')
+    expect(notice).toBe('The folder has no files. Browsers leave out symbolic links.')
   })
 
   it('that cannot be read adds nothing, and says so', async () => {
@@ -92,5 +92,18 @@ describe('a drop', () => {
     const { files, notice } = await readDrop([entryOf('b.txt', ''), gone as unknown as FileSystemEntry])
     expect(files).toEqual([])
     expect(notice).toBe('The browser could not read the dropped files. Try “Add files”.')
+  })
+})
+
+describe('a picked folder', () => {
+  const picked = ['trip/a.txt', 'trip/b.txt'].map((path) => ({ path, blob: new Blob() }))
+
+  it('has all of its files, or the first ones and a notice', () => {
+    expect(readPicked(picked)).toEqual({ files: picked, emptyFolders: [], notice: null })
+    expect(readPicked(picked, 1)).toMatchObject({ files: picked.slice(0, 1), notice: expect.stringContaining('Only the first 1 files') })
+  })
+
+  it('without files says so', () => {
+    expect(readPicked([]).notice).toContain('has no files')
   })
 })

@@ -1,5 +1,6 @@
 import { nextTask } from '@watchfire/pages/content'
 import { dropped } from '../messages/dropped.ts'
+import { filesOf } from './FilePicker.tsx'
 import type { PageFile } from './site.ts'
 
 /** Files of one drop; further ones are left out, and the person is notified. A page has at most 65,536 blocks. */
@@ -20,6 +21,12 @@ export interface Dropped {
   notice: string | null
 }
 
+/** The contents of a transfer. They are taken from it before this function returns, because the browser then empties it. */
+export function readTransfer({ items, files }: DataTransfer): Promise<Dropped> {
+  const entries = [...items].flatMap((item) => (item.kind === 'file' ? (item.webkitGetAsEntry() ?? []) : []))
+  return entries.length > 0 ? readDrop(entries) : Promise.resolve({ files: filesOf(files), emptyFolders: [], notice: null })
+}
+
 /** The files below dropped files and folders, each with its path from the drop. Nothing is added when one is unreadable. */
 export async function readDrop(entries: readonly FileSystemEntry[], filesMax = DROPPED_FILES_MAX): Promise<Dropped> {
   const files: PageFile[] = []
@@ -32,6 +39,13 @@ export async function readDrop(entries: readonly FileSystemEntry[], filesMax = D
   } catch {
     return { files: [], emptyFolders: [], notice: dropped('unreadable') }
   }
+}
+
+/** The files of a folder that was picked. The browser has read all of them, and names no empty folders. */
+export function readPicked(picked: readonly PageFile[], filesMax = DROPPED_FILES_MAX): Dropped {
+  const files = picked.slice(0, filesMax)
+  const notice = files.length === 0 ? dropped('nothing') : files.length < picked.length ? dropped('cut', { count: files.length }) : null
+  return { files, emptyFolders: [], notice }
 }
 
 interface Found {

@@ -1,6 +1,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { shell } from '../messages/shell.ts'
+import { afterPaint } from './after-paint.ts'
 
 /** A component that is loaded when it is first shown, so that the first load stays small. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>) {
@@ -28,4 +29,9 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>) {
     }
     return <p class="fetching" aria-busy="true" />
   }
+}
+
+/** The same, but loaded after the first paint. */
+export function lazyAfterPaint<P extends object>(load: () => Promise<ComponentType<P>>) {
+  return lazy(() => afterPaint().then(load))
 }

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
+import { fileFragment, isFileFragment, withFile } from '@watchfire/pages/addresses'
 import type { Route } from './route.ts'
-import { fileFragment, isFileFragment, parseRoute, withFile } from './route.ts'
+import { parseRoute } from './route.ts'
 
 const here = () => parseRoute(location.pathname, location.hash)
 

@@ -19,6 +19,7 @@ function world(state: PageState, counts: Counts | null = null) {
     counts: signal(counts),
     warning: signal(null),
     lastAvailable: signal(null),
+    survivesReload: signal(true),
     swarm: signal(null),
     traffic: signal({ receivedBytes: 0, sentBytes: 0 }),
     key: signal(null),
@@ -155,9 +156,15 @@ describe('closing a tab', () => {
     expect(asks({ splitAt: 3 })).toBe(false)
   })
 
-  it('loses nothing of a visited page', () => {
-    const visitor = world(HELD, { watching: 1, holders: 1, partial: 0 })
-    visitor.openPages.open('a', null)
-    expect(wouldEnd(visitor.openPages.list.value)).toBe(false)
+  it('loses a page that was only read and that nobody else has', () => {
+    const asks = (counts: Counts | null) => {
+      const visitor = world(HELD, counts)
+      visitor.openPages.open('a', null)
+      return wouldEnd(visitor.openPages.list.value)
+    }
+    expect(asks({ watching: 1, holders: 1, partial: 0 })).toBe(true)
+    expect(asks({ watching: 2, holders: 2, partial: 0 })).toBe(false)
+    // Others may have it.
+    expect(asks(null)).toBe(false)
   })
 })

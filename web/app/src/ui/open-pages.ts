@@ -104,9 +104,14 @@ export function isLastHolder({ session }: OpenPage): boolean {
   return isWhole(session) && (counts === null || counts.holders <= 1)
 }
 
-/** Whether closing the tab would lose a page that was created here or that its reader chose to keep, or the key of a live page. */
+/** Whether this tab only read the page, and now has the only complete copy. Without a connection, others may have it. */
+export function isLastReader(page: OpenPage): boolean {
+  return !isChosen(page) && page.session.counts.value !== null && isLastHolder(page)
+}
+
+/** Whether closing the tab would end a page for everybody, or lose the key of a live page. */
 export function wouldEnd(pages: readonly OpenPage[]): boolean {
-  return pages.some((page) => canAppend(page.session) || (isChosen(page) && isLastHolder(page)))
+  return pages.some((page) => canAppend(page.session) || (isChosen(page) ? isLastHolder(page) : isLastReader(page)))
 }
 
 /** Whether this tab has the key of a live page that has not forked. Nobody else can add to it. */

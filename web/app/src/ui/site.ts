@@ -48,6 +48,9 @@ export interface PageFile {
   blob: Blob
 }
 
+/** A larger page that is created here is shared from its files alone, without a copy that a reload finds. */
+export const COPIED_BYTES_MAX = 20 << 20
+
 export interface ShareOptions {
   signal: AbortSignal
   /** Called from time to time with the number of bytes hashed. */
@@ -80,6 +83,8 @@ export interface PageSession {
   readonly traffic: ReadonlySignal<Traffic>
   /** When the page was last available, by `Date.now()`; `null` while it is, or when that is unknown. */
   readonly lastAvailable: ReadonlySignal<number | null>
+  /** Whether a reload of the tab finds a page that was created here; `null` until that is known. */
+  readonly survivesReload: ReadonlySignal<boolean | null>
   /** The swarm session, for the transfer panel; `null` until it has started. */
   readonly swarm: ReadonlySignal<Swarm | null>
   /** Loads that file, or its start, before the rest of the page. */

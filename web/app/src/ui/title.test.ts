@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest'
 import { tabTitle } from './title.ts'
 
 describe('the title of a tab', () => {
-  const face = { availability: 'available', name: 'tea.md', percent: null, watching: null } as const
+  const face = { availability: 'available', name: 'tea.md', percent: null, unseen: 0 } as const
 
-  it('counts the viewers of an available page', () => {
-    expect(tabTitle({ ...face, watching: 3 })).toBe('(3) tea.md · Watchfire')
+  it('counts what came while nobody looked', () => {
+    expect(tabTitle({ ...face, unseen: 3 })).toBe('(3) tea.md · Watchfire')
     expect(tabTitle(face)).toBe('tea.md · Watchfire')
   })
 

@@ -8,11 +8,12 @@ export interface TabFace {
   name: string | null
   /** Progress in percent, while loading. */
   percent: number | null
-  watching: number | null
+  /** Entries that came while nobody looked at the tab. */
+  unseen: number
 }
 
 /** The title of the tab. The changing part comes first, because tabs are narrow. */
-export function tabTitle({ availability, name, percent, watching }: TabFace): string {
+export function tabTitle({ availability, name, percent, unseen }: TabFace): string {
   const named = name ?? page('aPage')
   switch (availability) {
     case 'loading':
@@ -20,6 +21,6 @@ export function tabTitle({ availability, name, percent, watching }: TabFace): st
     case 'unavailable':
       return page('tabUnavailable', { name: named })
     case 'available':
-      return watching === null ? page('tab', { name: named }) : page('tabWatching', { count: watching, name: named })
+      return unseen === 0 ? page('tab', { name: named }) : page('tabUnseen', { count: unseen, name: named })
   }
 }

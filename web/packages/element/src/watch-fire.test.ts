@@ -115,7 +115,7 @@ it('opens one page for an element whose listener changes an attribute', async ()
 it('takes a host without a scheme for no address of a server', () => {
   const element = elementOf({ cid: CID, server: 'watchfire.example.org' })
   document.body.append(element)
-  expect([element.status, element.problem]).toEqual(['failed', 'The attribute "server" is not the address of a server.'])
+  expect([element.status, element.problem]).toEqual(['failed', '"watchfire.example.org" is not the address of a server.'])
 })
 
 it('names an invalid CID without a connection', () => {
@@ -139,6 +139,7 @@ it('opens the page of a server that never tells its limits', async () => {
   const element = elementOf({ cid: CID, server: 'https://silent.example.org' })
   document.body.append(element)
   expect(element.state).toBeNull()
+  await vi.waitUntil(() => ends.length > 0)
   for (const end of ends) end()
   vi.useRealTimers()
   await vi.waitUntil(() => element.state !== null)

@@ -1,8 +1,9 @@
-import { ReadablePage, type PageState } from '@watchfire/pages'
+import type { LinkedPage, PageState } from '@watchfire/pages'
 import { cidOfLink, type Cid } from '@watchfire/pages/content'
+import type { PageServer } from '@watchfire/pages/server'
 import type { LiveView } from './live-view.ts'
 import type { Rendered } from './render.ts'
-import { addressOf, useServer, type Server } from './server.ts'
+import { useServer } from './server.ts'
 import { text } from './messages/element.ts'
 
 /**
@@ -113,9 +114,8 @@ export class WatchFire extends Base {
   }
 
   #open(cid: Cid, server: string, key: string | null): void {
-    const address = addressOf(server)
-    if (address === null) throw new Error(text('server'))
-    const shown = new ShownPage(useServer(address), cid, key, {
+    const used = useServer(server)
+    const shown = new ShownPage(used.server, cid, key, {
       change: (status, problem, state) => {
         this.#state = state
         this.#become(status, problem)
@@ -126,6 +126,7 @@ export class WatchFire extends Base {
       this.#end = null
       this.#state = null
       shown.close()
+      used.release()
       this.#show(null)
     }
   }
@@ -152,24 +153,22 @@ interface Listener {
 
 /** A page from its opening to its end. */
 class ShownPage {
-  readonly #server: Server
+  readonly #server: PageServer
   readonly #host: string
   readonly #listener: Listener
   readonly #unfollow: () => void
-  #page: ReadablePage | null = null
+  #page: LinkedPage | null = null
   #isClosed = false
   #isRendering = false
   #rendered: Rendered | null = null
   /** The view of a live page. */
   #live: LiveView | null = null
 
-  constructor(server: Server, cid: Cid, key: string | null, listener: Listener) {
+  constructor(server: PageServer, cid: Cid, key: string | null, listener: Listener) {
     this.#server = server
     this.#host = new URL(server.address).host
     this.#listener = listener
-    const fragment = key === null ? '' : `#key=${key}`
-    const address = `${server.address}p/${cid.text}${fragment}`
-    const follow = () => this.#follow(this.#page, address)
+    const follow = () => this.#follow(this.#page)
     this.#unfollow = server.connection.subscribe(follow)
     void this.#open(cid, key, follow)
     // The code that shows the page comes while the page does. If it does not, that is reported when it is needed.
@@ -181,26 +180,34 @@ class ShownPage {
     this.#unfollow()
     this.#page?.close()
     this.#rendered?.dispose()
-    this.#server.release()
   }
 
   async #open(cid: Cid, key: string | null, follow: () => void): Promise<void> {
     // The connection may have failed before, for another element.
     await Promise.resolve().then(follow)
-    const limits = await this.#server.limits
+    await this.#server.limits
     if (this.#isClosed) return
-    this.#page = new ReadablePage(this.#server.open(cid, limits), key)
-    this.#page.subscribe(follow)
+    try {
+      const page = await this.#server.join({ cid: cid.text, filename: null, file: null, key })
+      if (this.#isClosed) {
+        page.close()
+        return
+      }
+      this.#page = page
+      page.subscribe(follow)
+    } catch (reason) {
+      if (!this.#isClosed) this.#listener.change('failed', sentenceOf(reason), null)
+    }
   }
 
-  #follow(page: ReadablePage | null, address: string): void {
+  #follow(page: LinkedPage | null): void {
     if (this.#isClosed) return
     const state = page?.state ?? null
     const isComplete = state?.phase === 'complete' && page?.listing()?.isFinal === true
     if (state?.phase === 'failed') this.#listener.change('failed', state.problems.find(({ fatal }) => fatal)?.sentence ?? null, state)
     else if (page?.privacy.kind === 'closed') this.#listener.change('locked', page.privacy.problem?.message ?? null, state)
     else if (this.#rendered !== null) this.#update(state)
-    else if (page !== null && (isComplete || page.live() !== null)) void this.#render(page, address)
+    else if (page !== null && (isComplete || page.live() !== null)) void this.#render(page)
     else this.#wait(state)
   }
 
@@ -220,12 +227,12 @@ class ShownPage {
     this.#listener.change('shown', null, state)
   }
 
-  async #render(page: ReadablePage, address: string): Promise<void> {
+  async #render(page: LinkedPage): Promise<void> {
     if (this.#isRendering) return
     this.#isRendering = true
     try {
       const { render } = await import('./render.ts')
-      const rendered = page.live() === null ? await render(page, address) : await this.#renderLive(page, address)
+      const rendered = page.live() === null ? await render(page, page.link) : await this.#renderLive(page)
       if (this.#isClosed) {
         rendered.dispose()
         return
@@ -241,9 +248,9 @@ class ShownPage {
   }
 
   /** The code for it is loaded with the first live page. */
-  async #renderLive(page: ReadablePage, address: string): Promise<Rendered> {
+  async #renderLive(page: LinkedPage): Promise<Rendered> {
     const { LiveView } = await import('./live-view.ts')
-    this.#live = new LiveView(page, address)
+    this.#live = new LiveView(page, page.link)
     return this.#live
   }
 }

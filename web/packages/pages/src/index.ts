@@ -8,3 +8,5 @@ export { PrivateError, publishPrivate, ReadablePage, type Privacy, type PrivateP
 export { defaultLimits, fetchLimits, type Limits } from './limits/index.ts'
 export { openPage, publish } from './swarm/index.ts'
 export type * from './swarm/api.ts'
+export type { LinkedPage } from './server.ts'
+export { Watchfire, type ShareOptions } from './watchfire.ts'

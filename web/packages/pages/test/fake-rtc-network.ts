@@ -39,6 +39,9 @@ export class FakeRtcNetwork {
     return this.connections.filter(({ connectionState }) => connectionState === 'connected')
   }
 
+  /** Frames that were sent while the network was broken, in order. */
+  readonly unsent: (() => void)[] = []
+
   /** All tabs are busy until `resume`. */
   holdUp(): void {
     this.#late = []
@@ -71,6 +74,7 @@ export class FakeRtcNetwork {
   /** The network works again. */
   heal(): void {
     this.isCut = false
+    for (const carry of this.unsent.splice(0)) carry()
     for (const connection of this.connections) if (connection.connectionState === 'disconnected') connection.become('connected')
   }
 }
@@ -80,6 +84,7 @@ export class FakeRtcConnection extends EventTarget implements RtcConnection {
   readonly channel: FakeDataChannel
   signalingState: RTCSignalingState = 'stable'
   connectionState: RTCPeerConnectionState = 'new'
+  readonly iceGatheringState = 'complete'
   #localDescription: { sdp: string } | null = null
   other: FakeRtcConnection | null = null
   candidates = 0
@@ -191,14 +196,22 @@ export class FakeDataChannel extends EventTarget implements DataChannel {
     this.bufferedAmount += data.length
     const { buffer } = data.slice()
     this.#net.pass(() => {
-      if (this.#net.isCut) return
-      const before = this.bufferedAmount
-      this.bufferedAmount -= buffer.byteLength
-      const low = this.bufferedAmountLowThreshold
-      if (before > low && this.bufferedAmount <= low) this.dispatchEvent(new Event('bufferedamountlow'))
-      this.#net.carriedBytes += buffer.byteLength
-      this.#connection.other?.channel.arrive(buffer)
+      if (this.#net.isCut) {
+        // SCTP repeats them until the network works again.
+        this.#net.unsent.push(() => this.#carry(buffer))
+        return
+      }
+      this.#carry(buffer)
     })
+  }
+
+  #carry(buffer: ArrayBuffer): void {
+    const before = this.bufferedAmount
+    this.bufferedAmount -= buffer.byteLength
+    const low = this.bufferedAmountLowThreshold
+    if (before > low && this.bufferedAmount <= low) this.dispatchEvent(new Event('bufferedamountlow'))
+    this.#net.carriedBytes += buffer.byteLength
+    this.#connection.other?.channel.arrive(buffer)
   }
 
   arrive(data: unknown): void {

@@ -9,7 +9,6 @@ export const text = part('element', {
   split: 'This page has forked at entry {number}: its key has signed two different entries with this number. Nothing is added any more.',
   invalid: 'Entry {number} is not valid, so the page ends before it.',
   open: 'Open this page on {host}',
-  server: 'The attribute "server" is not the address of a server.',
   silent: 'The server {host} does not answer. It is tried again.',
   refused: 'The server {host} does not accept connections from this site.',
   rejected: 'The server {host} rejects the page: {reason}.',

@@ -58,6 +58,11 @@ export class ReadablePage implements PageSession {
     return this.#privacy
   }
 
+  /** The key that was tried last. */
+  get key(): string | null {
+    return this.#key
+  }
+
   get state(): PageState {
     const { state } = this.#session
     // All blocks are here, but it is not known yet whether the page is private.

@@ -47,11 +47,28 @@ const isOnDisk = (store: DiskBlockStore, cid: Cid) => store.get(cid) instanceof 
 const files = () => root.files()
 
 describe('received blocks', () => {
-  it('stay in memory while there are few', async () => {
-    const { store, events } = blocks({ open: () => Promise.reject(new Error('must not be opened')) })
-    for (const { cid, bytes } of await leaves(3)) store.put(cid, bytes)
+  it('are written after half a second while there are few, and found after a reload', async () => {
+    const { store } = blocks()
+    const created = await leaves(3)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    expect(files()).toEqual([])
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
+    const again = blocks({ hasLeftovers: true }).store
+    await again.restored
+    for (const { cid, bytes } of created) expect(isSameBytes(await again.read(cid), bytes)).toBe(true)
+  })
+
+  it('stay in memory without a sound if they are few and there is no disk', async () => {
+    let opened = 0
+    const { store, events } = blocks({ open: async () => [null][opened++] ?? null })
+    const [first, ...rest] = await leaves(3)
+    if (first === undefined) throw new Error('three were made')
+    store.put(first.cid, first.bytes)
+    await clock.until(() => opened > 0)
+    await store.flush()
+    for (const { cid, bytes } of rest) store.put(cid, bytes)
     clock.pass(10_000)
-    expect([store.blocks, store.bytes, events, files()]).toEqual([3, 3 * MIB, [], []])
+    expect([opened, store.blocks, store.bytes, events]).toEqual([1, 3, 3 * MIB, []])
   })
 
   it('are written to disk in batches, and can be read at any time', async () => {
@@ -128,6 +145,20 @@ describe('parts of a file that this tab publishes', () => {
     await again.restored
     expect(again.blocks).toBe(21)
     for (const { cid, bytes } of created) expect(isSameBytes(await again.read(cid), bytes)).toBe(true)
+  })
+
+  it('are all on the disk when a flush ends, also if a batch is being written when it begins', async () => {
+    const { store } = blocks()
+    const [first, ...rest] = await parts(6)
+    if (first === undefined) throw new Error('six were made')
+    for (const { cid, blob } of rest) store.put(cid, blob)
+    await store.flush()
+    store.put(first.cid, first.blob)
+    // The timer begins a batch, which takes all that waits.
+    clock.pass(500)
+    expect(await store.flush()).toBe(true)
+    expect(files().length).toBeGreaterThan(1)
+    expect(store.get(first.cid)).not.toBe(first.blob)
   })
 
   it('stay in their file where there is no disk or no room on it, and a flush says so', async () => {

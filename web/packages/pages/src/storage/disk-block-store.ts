@@ -6,8 +6,8 @@ import type { Disk } from './disk.ts'
 import { BATCH_BYTES, memoryBytesOf, readAll, takeBatch, type UnwrittenBlock } from './unwritten.ts'
 
 /**
- * A page of at most this many bytes stays in memory. Fetching it again is as fast as a disk. A live page is written from its first
- * note on: its blocks are small, and without its heads nobody finds its entries.
+ * A page of at most this many bytes waits for `BATCH_MS` before the disk is opened, so that opening does not delay its first view. A
+ * live page does not wait: without its heads nobody finds its entries.
  */
 const DISK_FROM_BYTES = 4 << 20
 /** The longest wait of a block for others. */
@@ -30,11 +30,11 @@ export interface DiskBlockStoreDeps {
   readonly memoryBytesMax?: number
 }
 
-/** The destination of new blocks. `undecided`: nowhere yet, because there are few. `memory`: there is no disk, or no room on it. */
+/** The destination of new blocks. `undecided`: nowhere yet. `memory`: there is no disk, or no room on it. */
 type Home = 'undecided' | 'opening' | 'disk' | 'memory' | 'cleared'
 
 /**
- * A store for received blocks, and for those of a live page that this tab publishes. Leaves are written to disk in
+ * A store for received blocks, and for those of a page that this tab publishes. Leaves are written to disk in
  * batches and are then slices of a file. Inner blocks stay in memory and are on disk too, for the next visit. Without a
  * disk, received blocks stay in memory, and published ones in their files.
  */
@@ -101,7 +101,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   async flush(): Promise<boolean> {
     if (this.#home === 'undecided' && !this.#isUnwritable) void this.#open()
     await this.#opening
-    while (this.#home === 'disk' && this.#unwritten.length > 0) await (this.#writing ?? this.#write())
+    while (this.#home === 'disk' && (this.#writing ?? this.#unwritten.length > 0)) await (this.#writing ?? this.#write())
     return this.#home === 'disk'
   }
 
@@ -162,6 +162,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     switch (this.#home) {
       case 'undecided':
         if (this.#unwrittenBytes > DISK_FROM_BYTES || this.#note !== null) void this.#open()
+        else if (!this.#isUnwritable) this.#stopTimer ??= this.#deps.after(BATCH_MS, () => void this.flush())
         return
       case 'disk':
         if (this.#unwrittenBytes >= BATCH_BYTES) void this.#write()
@@ -191,7 +192,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     if (disk !== null) {
       this.#disk = disk
       this.#home = 'disk'
-      this.#settle()
+      void this.#write()
       await this.#compareWithRoom(disk)
       return
     }

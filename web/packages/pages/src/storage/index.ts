@@ -26,9 +26,14 @@ function newStore([root, pageBytesMax, after]: Parameters<MakeBlockStore>, hasLe
   })
 }
 
+/** Whether this tab had a folder when it stored something first. */
+let had: boolean | null = null
+
+/** Decided once: what this tab stores later is not from before a reload, and a page that waits for the disk opens later. */
 function hasLeftovers(): boolean {
   try {
-    return hadFolder(sessionStorage)
+    had ??= hadFolder(sessionStorage)
+    return had
   } catch {
     return false
   }

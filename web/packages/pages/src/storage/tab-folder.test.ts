@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeFolder, FakeKeys, FakeLocks } from '../../test/fake-disk.ts'
-import { GRACE_PERIOD_MS, hadFolder, TabFolder, isTabLeftEvent, type TabFolderDeps } from './tab-folder.ts'
+import { GRACE_PERIOD_MS, hadFolder, LOST_PERIOD_MS, TabFolder, isTabLeftEvent, type TabFolderDeps } from './tab-folder.ts'
 
 class FakeStorage {
   readonly #items = new Map<string, string>()
@@ -165,25 +165,29 @@ describe('the folder of a closed tab', () => {
     expect(top.files()).toHaveLength(1)
   })
 
-  it('gets its grace period from when it is found, if the tab crashed', async () => {
+  it('stays for a day from when it is found, if the tab crashed, and the restored tab has it', async () => {
     const crashed = await open()
     await keep(crashed, 'page')
     crashed.end()
     const other = await open()
-    expect(await other.tab.sweep()).toBe(now + GRACE_PERIOD_MS)
-    now += GRACE_PERIOD_MS
+    expect(await other.tab.sweep()).toBe(now + LOST_PERIOD_MS)
+    now += LOST_PERIOD_MS - 1
+    await other.tab.sweep()
+    const restored = await open(crashed.session)
+    expect([restored.tab.id, top.files()]).toEqual([crashed.tab.id, [`${crashed.tab.id}/page/0`]])
+    restored.end()
+    await other.tab.sweep()
+    now += LOST_PERIOD_MS
     await other.tab.sweep()
     expect(top.files()).toEqual([])
   })
 
-  it('gets its grace period from now if its end time is invalid', async () => {
+  it('stays for a day at most if the clock was ahead when the tab left', async () => {
     const gone = await open()
     await keep(gone, 'page')
     close(gone)
-    for (const endTime of ['soon', '-5', `${now + 1e9}`]) {
-      local.setItem(`watchfire:left:${gone.tab.id}`, endTime)
-      expect(await (await open()).tab.sweep()).toBe(now + GRACE_PERIOD_MS)
-    }
+    local.setItem(`watchfire:left:${gone.tab.id}`, `${now + 1e9}`)
+    expect(await (await open()).tab.sweep()).toBe(now + LOST_PERIOD_MS)
   })
 })
 

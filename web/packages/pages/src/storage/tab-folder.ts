@@ -2,10 +2,13 @@ import type { TabKeys } from './tab-keys.ts'
 
 /** The time from the end of a tab to the removal of its folder and keys. Long enough to reload or reopen the tab. */
 export const GRACE_PERIOD_MS = 60_000
+/** The same for a tab that did not announce its end, because it crashed or the browser ended it: the browser may restore it later. */
+export const LOST_PERIOD_MS = 24 * 3_600_000
 /** The longest wait of a reloaded tab for the lock that it held before. */
 const TAKE_BACK_MS = 1000
 
 const OWN_KEY = 'watchfire:tab'
+/** The value is until when the folder of a tab stays that has ended. */
 const LEFT_PREFIX = 'watchfire:left:'
 
 /** The browser functions that a tab folder uses. Each may throw. */
@@ -76,7 +79,7 @@ export class TabFolder {
 
   /** The tab is ending or being reloaded. Both look the same. */
   leave(): void {
-    if (this.#pages.size > 0) this.#deps.local.setItem(LEFT_PREFIX + this.id, `${this.#deps.now()}`)
+    if (this.#pages.size > 0) this.#deps.local.setItem(LEFT_PREFIX + this.id, `${this.#deps.now() + GRACE_PERIOD_MS}`)
   }
 
   /** The tab was only reloaded, or cached. */
@@ -94,12 +97,11 @@ export class TabFolder {
     const alive = await heldLocks(this.#deps)
     for (const id of await namesIn(top)) {
       if (id === this.id || alive.has(lockOf(id))) continue
-      // A tab that crashed has ended now.
-      const recorded = Number(local.getItem(LEFT_PREFIX + id) ?? '')
-      const leftAt = recorded > 0 && recorded <= now() ? recorded : now()
-      if (now() - leftAt < GRACE_PERIOD_MS) {
-        local.setItem(LEFT_PREFIX + id, `${leftAt}`)
-        wakes.push(leftAt + GRACE_PERIOD_MS)
+      // Not later, also if the clock was ahead when the tab left.
+      const until = Math.min(Number(local.getItem(LEFT_PREFIX + id) ?? Infinity), now() + LOST_PERIOD_MS)
+      if (now() < until) {
+        local.setItem(LEFT_PREFIX + id, `${until}`)
+        wakes.push(until)
       } else await this.#removeTab(id)
     }
     await keys()

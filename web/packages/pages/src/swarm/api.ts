@@ -1,5 +1,5 @@
 import type { Connection } from '@watchfire/client/connection'
-import type { BlockStore, Bytes, Cid } from '../content/index.ts'
+import type { BlockStore, Bytes, Cid, Leaf } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
 import type { Clock } from './clock.ts'
@@ -29,6 +29,8 @@ export interface PublishOptions {
   readonly emptyFolders?: readonly string[]
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: { bytesDone: number; bytesTotal: number }) => void
+  /** Called with each block, such as for a copy of the page. */
+  readonly onBlock?: (cid: Cid, block: Bytes | Leaf) => void
 }
 
 /** Content of which this tab has all blocks, ready for `openPage`. */

@@ -36,7 +36,7 @@ export async function storeBlocks(
   building: ReturnType<typeof buildFile>,
   bytesTotal: number,
   sourceEntries: number,
-  { pageBytesMax = defaultLimits.pageBytesMax, onProgress }: PublishOptions,
+  { pageBytesMax = defaultLimits.pageBytesMax, onProgress, onBlock }: PublishOptions,
 ): Promise<Publication> {
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
@@ -52,6 +52,7 @@ export async function storeBlocks(
     }
     const { cid, block, size, path } = step.value
     store.put(cid, block, path)
+    onBlock?.(cid, block)
     if (store.blocks > BLOCKS_MAX) throw new ContentError({ kind: 'too-many', what: 'blocks', max: BLOCKS_MAX })
     if (block instanceof Uint8Array) entries++
     else progress.add(size)

@@ -9,7 +9,7 @@ export const SEGMENT_HEADER_BYTES = 12
 export const RELAY_OVERHEAD_BYTES = PEER_BYTES + SEGMENT_HEADER_BYTES
 
 /** Messages of at most this length are sent before longer ones, so that a want does not wait behind a block. */
-const SHORT_BYTES_MAX = 16 << 10
+export const SHORT_BYTES_MAX = 16 << 10
 
 export function isShort(message: Bytes): boolean {
   return message.length <= SHORT_BYTES_MAX

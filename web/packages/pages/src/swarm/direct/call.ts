@@ -1,6 +1,7 @@
 import type { Clock, Millis } from '../clock.ts'
 import type { RtcConnection } from './rtc-interfaces.ts'
 import { DirectPath } from './direct-path.ts'
+import { LaneConnections } from './lane-connections.ts'
 import { candidatesOf, haveNoCommonIpVersion, networkKind, type NetworkKind } from './network-kind.ts'
 import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'
@@ -54,6 +55,8 @@ export interface CallOptions {
   readonly call: number
   readonly connection: RtcConnection
   readonly release: (connection: RtcConnection) => void
+  /** Takes a connection for a lane. `null` if none is to spare. */
+  readonly takeForLane: (end: () => void) => RtcConnection | null
   /** Whether this side withdraws its offer if both sides offer at the same time. */
   readonly isPolite: boolean
   /** Whether this side began the call. The caller restarts the connection when it breaks. */
@@ -72,6 +75,9 @@ export class Call {
   readonly call: number
   readonly path: DirectPath
   readonly #options: CallOptions
+  readonly #lanes: LaneConnections
+  /** Whether the other side takes lanes. */
+  #takesLanes = false
   #isOver = false
   #isOffering = false
   /** Our offer is being withdrawn. Candidates found for it are useless. */
@@ -117,6 +123,19 @@ export class Call {
       onQuiet: events.onQuiet,
       onSilent: () => this.#startTimeout(),
       onBroken: () => this.end('failed', true),
+      onNarrow: () => {
+        if (this.#takesLanes) this.#lanes.openAll()
+      },
+      onLaneSignal: (signal) => this.#lanes.handleSignal(signal),
+    })
+    this.#lanes = new LaneConnections({
+      clock,
+      isCaller: options.isCaller,
+      take: options.takeForLane,
+      release: options.release,
+      send: (signal) => this.path.signalLane(signal),
+      onOpen: (channel) => this.path.addLane(channel),
+      onMisbehaviour: events.onMisbehaviour,
     })
     connection.addEventListener('connectionstatechange', () => this.#handleConnectionState())
     connection.addEventListener('icecandidate', (event) => this.#queueCandidate((event as RTCPeerConnectionIceEvent).candidate))
@@ -177,6 +196,7 @@ export class Call {
     this.#cancelTimeout?.()
     if (tells) this.#options.events.send({ kind: 'hang_up', call: this.call, reason })
     this.path.close()
+    this.#lanes.close()
     this.#options.release(this.#options.connection)
     this.#options.events.onEnd(reason)
   }
@@ -201,12 +221,16 @@ export class Call {
     const sdp = this.#options.connection.localDescription?.sdp
     if (sdp === undefined) return
     this.#ourSdp = sdp
-    this.#options.events.send({ kind, call: this.call, sdp })
+    this.#options.events.send({ kind, call: this.call, sdp, receipts: true, lanes: true })
   }
 
   async #process(signal: Signal): Promise<void> {
     if (this.#isOver) return
     if (signal.kind !== 'hang_up') this.#wasAnswered = true
+    if (signal.kind === 'offer' || signal.kind === 'answer') {
+      if (signal.receipts === true) this.path.useReceipts()
+      this.#takesLanes = signal.lanes === true
+    }
     switch (signal.kind) {
       case 'offer':
         await this.#processOffer(signal.sdp)

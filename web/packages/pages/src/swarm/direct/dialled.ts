@@ -58,6 +58,9 @@ export class Dialled {
       onQuiet,
       onSilent: end,
       onBroken: end,
+      // A stream is not bound by SCTP.
+      onNarrow: () => {},
+      onLaneSignal: onMisbehaviour,
     })
     this.path = path
     channel.addEventListener('close', end)

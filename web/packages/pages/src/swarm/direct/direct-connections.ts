@@ -177,12 +177,14 @@ export class DirectConnections {
     const urls = [...stun()]
     let call: Call | null = null
     const holder = { idleSince: () => call?.idleSince() ?? null, release: () => call?.end('busy', true) }
-    const connection = this.#pool.take(clock.now(), holder, { iceServers: urls.length === 0 ? [] : [{ urls }] })
+    const configuration = { iceServers: urls.length === 0 ? [] : [{ urls }] }
+    const connection = this.#pool.take(clock.now(), holder, configuration)
     if (connection === null) return null
     const newCall = new Call({
       call: number,
       connection,
       release: (released) => this.#pool.release(released),
+      takeForLane: (release) => this.#pool.takeSpare(clock.now(), { idleSince: holder.idleSince, release }, configuration),
       isPolite: this.#isPoliteTo(peer),
       isCaller,
       asksStun: urls.length > 0,

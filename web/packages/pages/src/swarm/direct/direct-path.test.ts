@@ -1,7 +1,15 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/fake-clock.ts'
 import type { Segment } from '../segment.ts'
-import { decodeFrame, encodeReadFrame, FRAME_BYTES_MAX, PART_BYTES_MAX } from './frame.ts'
+import {
+  decodeFrame,
+  encodeLaneFrame,
+  encodeReadFrame,
+  encodeReceiptFrame,
+  encodeSegmentFrame,
+  FRAME_BYTES_MAX,
+  PART_BYTES_MAX,
+} from './frame.ts'
 import { DirectPath } from './direct-path.ts'
 
 const MIB = 1 << 20
@@ -14,14 +22,23 @@ class Sink extends EventTarget {
   binaryType: BinaryType = 'blob'
   readonly sent: Segment[] = []
   readonly read: number[] = []
+  readonly receipts: number[] = []
+  /** All bytes up to each marked segment, and with it. */
+  readonly marks: number[] = []
+  sentBytes = 0
 
   send(data: Uint8Array<ArrayBuffer>): void {
     if (this.readyState !== 'open') throw new DOMException('not open', 'InvalidStateError')
     const frame = decodeFrame(data.buffer)
     if (frame === null || data.length > FRAME_BYTES_MAX) throw new Error('only frames are sent')
     this.bufferedAmount += data.length
-    if (frame.kind === 'segment') this.sent.push(frame.segment)
-    else this.read.push(frame.message)
+    this.sentBytes += data.length
+    if (frame.kind === 'receipt') this.receipts.push(frame.bytes)
+    else if (frame.kind === 'read') this.read.push(frame.message)
+    else if (frame.kind === 'segment') {
+      this.sent.push(frame.segment)
+      if (frame.isMarked) this.marks.push(this.sentBytes)
+    }
   }
 
   drain(): void {
@@ -54,6 +71,8 @@ beforeEach(() => {
     onQuiet: () => quiet++,
     onSilent: note('silent'),
     onBroken: note('broken'),
+    onNarrow: note('narrow'),
+    onLaneSignal: (signal) => happened.push(signal),
     onSegment: (segment) => segments.push(segment),
   })
   path.setConnected(true)
@@ -70,6 +89,8 @@ const send = (id: number, bytes: number) => {
     return isThrough
   }
 }
+/** The bytes of a channel up to one of its segments, and with it. */
+const endOf = (sink: Sink, at: number) => sink.sent.slice(0, at + 1).reduce((sum, { bytes }) => sum + 13 + bytes.length, 0)
 const numbers = () => [...new Set(channel.sent.map(({ message }) => message))]
 
 describe('a direct path', () => {
@@ -242,6 +263,131 @@ describe('a direct path', () => {
     }
     expect(happened).toEqual(['up'])
     expect(quiet).toBe(0)
+  })
+
+  it('marks no segments for a peer that sends no receipts', () => {
+    send(1, MIB)
+    expect(channel.marks).toEqual([])
+  })
+
+  it('sends no more than a window without a receipt, except short messages', () => {
+    path.useReceipts()
+    send(1, 3 * MIB)
+    const first = channel.sentBytes
+    expect(first).toBeGreaterThanOrEqual(64 << 10)
+    expect(first).toBeLessThan(96 << 10)
+    expect(channel.marks.at(-1)).toBe(first)
+    send(2, 100)
+    expect(numbers()).toEqual([1, 2])
+    channel.bufferedAmount = 0
+    clock.pass(50)
+    for (const mark of channel.marks.splice(0)) channel.receive(encodeReceiptFrame(mark).buffer)
+    clock.pass(50)
+    expect(channel.sentBytes).toBeGreaterThan(first + (32 << 10))
+    expect(happened).toEqual(['up', 'narrow'])
+  })
+
+  it('sends long messages on a lane too, and what was under way there again when it closes', () => {
+    path.useReceipts()
+    const lane = new Sink()
+    send(1, MIB)
+    const drop = path.addLane(lane)
+    send(2, 100)
+    expect(lane.sent.length).toBeGreaterThan(2)
+    expect(new Set(lane.sent.map(({ message }) => message))).toEqual(new Set([1]))
+    expect(numbers()).toEqual([1, 2])
+    lane.receive(encodeReceiptFrame(lane.marks[0] ?? 0).buffer)
+    const unconfirmed = lane.sent.filter((_segment, at) => endOf(lane, at) > (lane.marks[0] ?? 0))
+    lane.readyState = 'closed'
+    drop()
+    for (let i = 0; i < 40; i++) {
+      for (const mark of channel.marks.splice(0)) channel.receive(encodeReceiptFrame(mark).buffer)
+      channel.bufferedAmount = 0
+      clock.pass(20)
+    }
+    const again = channel.sent.filter(({ message, offset }) => message === 1 && lane.sent.some((other) => other.offset === offset))
+    expect(again).toEqual(unconfirmed)
+    expect(happened).toEqual(['up'])
+  })
+
+  it('sends a message that was taken back from its beginning, although a lane with parts of it closes', () => {
+    path.useReceipts()
+    const lane = new Sink()
+    send(1, MIB)
+    const drop = path.addLane(lane)
+    path.setConnected(false)
+    path.takeUnacknowledged()
+    const before = channel.sent.length
+    path.setConnected(true)
+    send(1, MIB)
+    drop()
+    for (let i = 0; i < 200; i++) {
+      for (const mark of channel.marks.splice(0)) channel.receive(encodeReceiptFrame(mark).buffer)
+      channel.bufferedAmount = 0
+      clock.pass(20)
+    }
+    let end = 0
+    for (const { offset, bytes } of channel.sent
+      .slice(before)
+      .concat(lane.sent)
+      .toSorted((a, b) => a.offset - b.offset))
+      if (offset <= end) end = Math.max(end, offset + bytes.length)
+    expect(end).toBe(MIB)
+    expect(channel.sent.slice(before).map(({ offset }) => offset)).toContain(0)
+  })
+
+  it.each([
+    ['a long path that has much to send', 25, MIB, ['up', 'narrow']],
+    ['a long path that has little to send', 25, MIB / 2, ['up']],
+    ['a path in one house', 10, MIB, ['up']],
+  ])('asks once for lanes on %s', (_what, roundTrip, bytes, expected) => {
+    path.useReceipts()
+    send(1, bytes)
+    clock.pass(roundTrip)
+    const marks = channel.marks.splice(0)
+    for (const mark of marks) channel.receive(encodeReceiptFrame(mark).buffer)
+    expect(marks.length).toBeGreaterThan(1)
+    expect(happened).toEqual(expected)
+  })
+
+  it('begins on three lanes with no more together than the first window', () => {
+    path.useReceipts()
+    send(1, MIB)
+    const lanes = [new Sink(), new Sink(), new Sink()]
+    for (const lane of lanes) path.addLane(lane)
+    const bytes = lanes.map(({ sentBytes }) => sentBytes)
+    expect(Math.min(...bytes)).toBeGreaterThan(0)
+    expect(bytes.reduce((sum, each) => sum + each)).toBeLessThan(128 << 10)
+  })
+
+  it('takes what arrives on a lane, and what is said about one', () => {
+    path.useReceipts()
+    const lane = new Sink()
+    path.addLane(lane)
+    const segment = { message: 7, offset: 0, total: 100, bytes: new Uint8Array(10) }
+    lane.receive(encodeSegmentFrame(segment, true).buffer)
+    expect([lane.receipts, channel.receipts, segments.length]).toEqual([[23], [], 1])
+    channel.receive(encodeLaneFrame('{"lane":1}').buffer)
+    expect(happened).toEqual(['up', '{"lane":1}'])
+  })
+
+  it('answers each marked segment with the bytes that have arrived', () => {
+    const segment = { message: 7, offset: 0, total: 100, bytes: new Uint8Array(10) }
+    for (const isMarked of [false, true, true]) channel.receive(encodeSegmentFrame(segment, isMarked).buffer)
+    channel.receive(encodeReadFrame(3).buffer)
+    channel.receive(encodeSegmentFrame(segment, true).buffer)
+    expect(channel.receipts).toEqual([46, 69, 97])
+    expect(segments.length).toBe(4)
+  })
+
+  it.each([
+    ['without a mark', false],
+    ['of more than was sent', true],
+  ])('treats a receipt %s as malformed', (_what, isMarking) => {
+    if (isMarking) path.useReceipts()
+    send(1, 10)
+    channel.receive(encodeReceiptFrame(channel.sentBytes + 1).buffer)
+    expect(happened).toEqual(['up', 'malformed'])
   })
 
   it('is not silent while nothing was sent', () => {

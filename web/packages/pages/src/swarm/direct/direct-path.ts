@@ -2,15 +2,16 @@ import type { Bytes } from '../../content/index.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { UnacknowledgedMessage, MessagePath } from '../message-path.ts'
 import { RecentSet } from '../../bitswap/index.ts'
-import { isShort, nextToSend, type Segment } from '../segment.ts'
-import { decodeFrame, encodeReadFrame, encodeSegmentFrame, PART_BYTES_MAX } from './frame.ts'
+import { isShort, nextToSend, SHORT_BYTES_MAX, type Segment } from '../segment.ts'
+import { decodeFrame, encodeLaneFrame, encodeReadFrame } from './frame.ts'
+import { Lane } from './lane.ts'
 import type { DataChannel } from './rtc-interfaces.ts'
+import { SendWindow } from './send-window.ts'
 
-/**
- * Bytes that the browser may buffer for the channel. At the limit, nothing is sent until only the lower number is left.
- */
-const BUFFERED_BYTES_MAX = 1 << 20
+/** A message counts as sent when the browser buffers less than this of it. */
 const BUFFERED_BYTES_LOW = 256 << 10
+/** A path that is long opens lanes when the other side wants this much. */
+const LANES_BYTES_MIN = 1 << 20
 /** Messages, and their bytes, that the other side may have left unread. Short messages may use a few more places. */
 const UNREAD_MAX = 8
 const UNREAD_BYTES_MAX = 4 << 20
@@ -41,22 +42,36 @@ export interface PathEvents {
   readonly onSilent: () => void
   /** The channel accepts no data any more. */
   readonly onBroken: () => void
+  /** Several connections would carry more than this one. Happens once. */
+  readonly onNarrow: () => void
+  /** The other side signals about a connection beside this one. */
+  readonly onLaneSignal: (signal: string) => void
 }
 
 interface Outgoing {
   readonly id: number
   readonly message: Bytes
-  /** The bytes of the message that were given to the channel. */
+  /** The bytes of the message that were given to a channel. */
   sentBytes: number
+  /** Parts of these that were lost with a lane, as `[from, to)`. */
+  readonly lost: [from: number, to: number][]
   /** All bytes that the channel had been given when it had the last one of the message. */
   endsAt: number
   resolve: () => void
   reject: (reason: Error) => void
 }
 
-/** Messages over a data channel. Each is kept until the other side has read it, because the path may break. */
+/**
+ * Messages over a data channel, and over lanes beside it. Each is kept until the other side has read it, because the path may break.
+ *
+ * A lane is a data channel of another connection to the same peer. SCTP halves what it sends when it loses a packet, and grows by a
+ * packet in each round trip. With the first connection and three lanes, a loss halves a quarter. Only long messages use lanes, so that short ones keep their order.
+ */
 export class DirectPath implements MessagePath {
-  readonly #channel: DataChannel
+  #first: Lane
+  /** The channel of the path itself, and after it the lanes in use. */
+  #lanes: Lane[]
+  #isNarrow = false
   readonly #clock: Clock
   readonly #events: PathEvents
   /** In the order of their numbers. */
@@ -69,6 +84,7 @@ export class DirectPath implements MessagePath {
   #isOver = false
   #isSilent = false
   #isUp = false
+  /** Bytes that all channels were given. */
   #givenBytes = 0
   /** Bytes that had left the browser at the last check. */
   #leftBytes = 0
@@ -76,21 +92,27 @@ export class DirectPath implements MessagePath {
   /** When anything was last sent or received. */
   movedAt: Millis
   #stopWatching: (() => void) | null = null
+  #stopPause: (() => void) | null = null
 
   constructor(channel: DataChannel, clock: Clock, events: PathEvents) {
-    this.#channel = channel
+    this.#first = new Lane(channel, null)
+    this.#lanes = [this.#first]
     this.#clock = clock
     this.#events = events
     this.movedAt = clock.now()
-    channel.binaryType = 'arraybuffer'
-    channel.bufferedAmountLowThreshold = BUFFERED_BYTES_LOW
     channel.addEventListener('open', () => this.#updateUp())
     channel.addEventListener('close', () => this.close())
+    this.#listen(channel, () => this.#first)
+  }
+
+  #listen(channel: DataChannel, lane: () => Lane): void {
+    channel.binaryType = 'arraybuffer'
+    channel.bufferedAmountLowThreshold = BUFFERED_BYTES_LOW
     channel.addEventListener('bufferedamountlow', () => {
       this.#pump()
       this.#resolveLeft()
     })
-    channel.addEventListener('message', (event) => this.#handleFrame((event as MessageEvent<unknown>).data))
+    channel.addEventListener('message', (event) => this.#handleFrame(lane(), (event as MessageEvent<unknown>).data))
   }
 
   /** Whether messages may be sent on the path. */
@@ -107,6 +129,40 @@ export class DirectPath implements MessagePath {
     return this.#isSilent
   }
 
+  /** The other side sends receipts for marked segments, as this one does. Call it before the path is up. */
+  useReceipts(): void {
+    if (this.#first.givenBytes > 0 || this.#first.window !== null) return
+    this.#first = new Lane(this.#first.channel, new SendWindow())
+    this.#lanes = [this.#first]
+  }
+
+  /** Uses an open channel of another connection too. Returns what ends that, once the channel is of no use any more. */
+  addLane(channel: DataChannel): () => void {
+    const lane = new Lane(channel, new SendWindow(this.#lanes.length + 1))
+    this.#lanes.push(lane)
+    this.#divideSteps()
+    this.#listen(channel, () => lane)
+    this.#pump()
+    return () => this.#dropLane(lane)
+  }
+
+  /** Tells the other side something about a lane. */
+  signalLane(signal: string): void {
+    this.#sendFrame(encodeLaneFrame(signal))
+  }
+
+  #divideSteps(): void {
+    for (const { window } of this.#lanes) if (window !== null) window.windows = this.#lanes.length
+  }
+
+  /** Parts that were under way on a lane are sent again on the others. */
+  #dropLane(lane: Lane): void {
+    this.#lanes = this.#lanes.filter((each) => each !== lane)
+    this.#divideSteps()
+    for (const { message, from, to } of lane.takeUnconfirmed()) this.#outgoing.get(message)?.lost.push([from, to])
+    this.#pump()
+  }
+
   /** The connection under the channel is up, or is not for now. */
   setConnected(isLinked: boolean): void {
     this.#isConnected = isLinked
@@ -120,7 +176,7 @@ export class DirectPath implements MessagePath {
   send(id: number, message: Bytes): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#outgoing.size === 0) this.#aliveAt = this.#clock.now()
-      this.#outgoing.set(id, { id, message, sentBytes: 0, endsAt: Infinity, resolve, reject })
+      this.#outgoing.set(id, { id, message, sentBytes: 0, lost: [], endsAt: Infinity, resolve, reject })
       this.#pump()
       this.#scheduleCheck()
     })
@@ -132,7 +188,7 @@ export class DirectPath implements MessagePath {
 
   /** Tells the other side that its message was read. */
   acknowledge(id: number): void {
-    if (this.#channel.readyState === 'open') this.#sendFrame(encodeReadFrame(id))
+    if (this.#first.channel.readyState === 'open') this.#sendFrame(encodeReadFrame(id))
   }
 
   /** Takes all messages that the other side may not have read. The caller is responsible for them from now on. */
@@ -140,6 +196,8 @@ export class DirectPath implements MessagePath {
     const unread = [...this.#outgoing.values()]
     for (const { id, message, sentBytes } of unread) if (sentBytes === message.length) this.#takenBack.add(id)
     this.#outgoing.clear()
+    // They may be sent again under the same numbers, from their beginning.
+    for (const lane of this.#lanes) lane.takeUnconfirmed()
     this.#stopWatching?.()
     this.#stopWatching = null
     return unread
@@ -153,7 +211,7 @@ export class DirectPath implements MessagePath {
   }
 
   #updateUp(): void {
-    const isUp = this.#isConnected && !this.#isOver && !this.#isSilent && this.#channel.readyState === 'open'
+    const isUp = this.#isConnected && !this.#isOver && !this.#isSilent && this.#first.channel.readyState === 'open'
     if (isUp === this.#isUp) return
     this.#isUp = isUp
     if (isUp) this.#events.onUp()
@@ -161,23 +219,62 @@ export class DirectPath implements MessagePath {
   }
 
   #pump(): void {
-    while (this.#isUp && this.#channel.bufferedAmount < BUFFERED_BYTES_MAX) {
+    for (const { window, channel } of this.#lanes) window?.handleBuffered(channel.bufferedAmount)
+    while (this.#isUp) {
       const next = this.#next()
-      if (next === null) return
+      const lane = next && this.#laneFor(next.message)
+      if (next === null || lane === null) return
       const { id, message, sentBytes } = next
-      const bytes = message.subarray(sentBytes, sentBytes + PART_BYTES_MAX)
-      const segment = { message: id, offset: sentBytes, total: message.length, bytes }
-      if (!this.#sendFrame(encodeSegmentFrame(segment))) return
-      next.sentBytes += bytes.length
-      if (next.sentBytes < message.length) continue
+      // A lost part has the same bounds again: the other side may have it.
+      const lost = next.lost.shift()
+      const [from, to] = lost ?? [sentBytes, Math.min(message.length, sentBytes + lane.partBytesMax(message.length))]
+      this.movedAt = this.#clock.now()
+      const before = lane.givenBytes
+      if (!lane.sendPart(this.movedAt, { message: id, from, to }, message)) {
+        if (lost !== undefined) next.lost.unshift(lost)
+        if (lane === this.#first) this.#events.onBroken()
+        else this.#dropLane(lane)
+        return
+      }
+      this.#givenBytes += lane.givenBytes - before
+      if (lost === undefined) next.sentBytes = to
+      if (!isGiven(next)) continue
       next.endsAt = this.#givenBytes
       this.#resolveLeft()
     }
   }
 
+  /** The lane for the next part of a message. `null` if each is full, or must pause. */
+  #laneFor(message: Bytes): Lane | null {
+    const now = this.#clock.now()
+    if (this.#first.window === null) return this.#first.isFull ? null : this.#first
+    // A short message has a place of its own, so that a want does not wait behind blocks.
+    if (isShort(message)) return this.#first.isFull || this.#first.window.room <= -SHORT_BYTES_MAX ? null : this.#first
+    let best: Lane | null = null
+    let pause: Millis = Infinity
+    for (const lane of this.#lanes) {
+      const room = lane.isFull ? 0 : (lane.window?.room ?? 0)
+      if (room <= (best?.window?.room ?? 0)) continue
+      const own = lane.window?.pause(now) ?? 0
+      if (own === 0) best = lane
+      else pause = Math.min(pause, own)
+    }
+    if (best === null && pause < Infinity)
+      this.#stopPause ??= this.#clock.after(pause, () => {
+        this.#stopPause = null
+        this.#pump()
+      })
+    return best
+  }
+
+  /** Bytes that left the browser's buffers. */
+  get #leftBytesNow(): number {
+    return this.#lanes.reduce((sum, { channel }) => sum - channel.bufferedAmount, this.#givenBytes)
+  }
+
   /** Resolves the messages of which the buffer has little left. */
   #resolveLeft(): void {
-    const left = this.#givenBytes - this.#channel.bufferedAmount + BUFFERED_BYTES_LOW
+    const left = this.#leftBytesNow + BUFFERED_BYTES_LOW
     for (const { endsAt, message, resolve } of this.#outgoing.values()) {
       if (endsAt <= left || (isShort(message) && endsAt < Infinity)) resolve()
     }
@@ -189,31 +286,59 @@ export class DirectPath implements MessagePath {
     const begunBytes = begun.reduce((sum, { message }) => sum + message.length, 0)
     const hasRoom = (message: Bytes) =>
       isShort(message) ? begun.length < UNREAD_SHORT_MAX : begun.length < UNREAD_MAX && begunBytes < UNREAD_BYTES_MAX
-    return nextToSend(outgoing.filter(({ message, sentBytes }) => sentBytes < message.length && (sentBytes > 0 || hasRoom(message))))
+    return nextToSend(outgoing.filter((each) => !isGiven(each) && (each.sentBytes > 0 || hasRoom(each.message))))
   }
 
-  #sendFrame(frame: Bytes): boolean {
-    try {
-      this.#channel.send(frame)
-    } catch {
-      // The channel is closing or full. In both cases it is of no use any more.
-      this.#events.onBroken()
-      return false
-    }
-    this.#givenBytes += frame.length
+  /** Sends a frame beside the messages. */
+  #sendFrame(frame: Bytes, lane = this.#first): void {
     this.movedAt = this.#clock.now()
-    return true
+    if (lane.send(this.movedAt, frame)) this.#givenBytes += frame.length
+    else if (lane === this.#first) this.#events.onBroken()
   }
 
-  #handleFrame(data: unknown): void {
+  #handleFrame(lane: Lane, data: unknown): void {
     if (this.#isOver) return
     this.#aliveAt = this.movedAt = this.#clock.now()
     this.#isSilent = false
     this.#updateUp()
     const frame = decodeFrame(data)
-    if (frame === null) this.#events.onMalformed()
-    else if (frame.kind === 'segment') this.#events.onSegment(frame.segment)
-    else this.#handleRead(frame.message)
+    if (frame === null) {
+      this.#events.onMalformed()
+      return
+    }
+    lane.noteArrived((data as ArrayBuffer).byteLength)
+    switch (frame.kind) {
+      case 'segment':
+        if (frame.isMarked) this.#sendFrame(lane.receipt(), lane)
+        this.#events.onSegment(frame.segment)
+        return
+      case 'read':
+        this.#handleRead(frame.message)
+        return
+      case 'receipt':
+        this.#handleReceipt(lane, frame.bytes)
+        return
+      case 'lane':
+        this.#events.onLaneSignal(frame.signal)
+        return
+    }
+  }
+
+  #handleReceipt(lane: Lane, bytes: number): void {
+    if (!lane.handleReceipt(this.#clock.now(), bytes)) {
+      this.#events.onMalformed()
+      return
+    }
+    this.#pump()
+    // Lanes of the other side carry both directions.
+    if (this.#isNarrow || this.#lanes.length > 1 || this.#first.window?.isLong !== true || this.#unreadBytes < LANES_BYTES_MIN) return
+    this.#isNarrow = true
+    this.#events.onNarrow()
+  }
+
+  /** Bytes of the messages that the other side has not read. */
+  get #unreadBytes(): number {
+    return [...this.#outgoing.values()].reduce((sum, { message }) => sum + message.length, 0)
   }
 
   #handleRead(id: number): void {
@@ -236,7 +361,7 @@ export class DirectPath implements MessagePath {
       this.#stopWatching = null
       if (this.#outgoing.size === 0) return
       const now = this.#clock.now()
-      const leftBytes = this.#givenBytes - this.#channel.bufferedAmount
+      const leftBytes = this.#leftBytesNow
       if (leftBytes > this.#leftBytes || now - due > LATE_TIMER_MIN) this.#aliveAt = now
       this.#leftBytes = leftBytes
       if (now - this.#aliveAt < SILENCE_MAX) {
@@ -249,4 +374,9 @@ export class DirectPath implements MessagePath {
       this.#events.onSilent()
     })
   }
+}
+
+/** Whether all of a message was given to channels. */
+function isGiven({ message, sentBytes, lost }: Outgoing): boolean {
+  return sentBytes === message.length && lost.length === 0
 }

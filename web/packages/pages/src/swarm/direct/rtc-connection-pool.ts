@@ -3,6 +3,8 @@ import type { RtcConnection, MakeRtcConnection } from './rtc-interfaces.ts'
 
 /** Connections of a tab at the same time, for all of its pages. */
 const CONNECTIONS_MAX = 12
+/** Connections that lanes leave for other peers. */
+const SPARE_MIN = 4
 /**
  * Connections that the browser may still count. A closed one counts until it is garbage-collected. Browsers allow about
  * 500 for all tabs of a process.
@@ -47,6 +49,11 @@ export class RtcConnectionPool {
       // The browser makes no more connections, or is configured to make none.
       return null
     }
+  }
+
+  /** Makes a connection beside one to the same peer, if enough are left for other peers. */
+  takeSpare(now: Millis, holder: Holder, configuration: RTCConfiguration): RtcConnection | null {
+    return this.#holders.size >= CONNECTIONS_MAX - SPARE_MIN ? null : this.take(now, holder, configuration)
   }
 
   /** Closes a connection and frees its place. */

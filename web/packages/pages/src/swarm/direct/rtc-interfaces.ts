@@ -2,6 +2,7 @@
 export interface RtcConnection {
   readonly signalingState: RTCSignalingState
   readonly connectionState: RTCPeerConnectionState
+  readonly iceGatheringState: RTCIceGatheringState
   readonly localDescription: { readonly sdp: string } | null
   createDataChannel(label: string, options: { negotiated: true; id: number }): DataChannel
   /** Creates an offer, or the answer to the remote offer. */

@@ -14,7 +14,8 @@ export type HangUpReason = 'busy' | 'failed' | 'over'
 
 /** A signal between two peers that connect directly. `call` identifies the attempt. */
 export type Signal =
-  | { readonly kind: 'offer' | 'answer'; readonly call: number; readonly sdp: string }
+  /** `receipts`: the sender answers marked segments with receipts. `lanes`: it also takes lanes. */
+  | { readonly kind: 'offer' | 'answer'; readonly call: number; readonly sdp: string; readonly receipts?: true; readonly lanes?: true }
   | { readonly kind: 'candidates'; readonly call: number; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'hang_up'; readonly call: number; readonly reason: HangUpReason }
   /** The offer of a stream. Only `dial-offer.ts` reads the rest of it. */
@@ -40,12 +41,12 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
   } catch {
     return null
   }
-  const { kind, call, sdp, candidates, reason } = fieldsOf(value)
+  const { kind, call, sdp, receipts, lanes, candidates, reason } = fieldsOf(value)
   if (typeof call !== 'number' || !Number.isInteger(call) || call < 0 || call >= 2 ** 32) return null
   switch (kind) {
     case 'offer':
     case 'answer':
-      return isOfDataAlone(sdp) ? { kind, call, sdp } : null
+      return isOfDataAlone(sdp) ? { kind, call, sdp, ...(receipts === true && { receipts }), ...(lanes === true && { lanes }) } : null
     case 'candidates': {
       if (!Array.isArray(candidates) || candidates.length === 0 || candidates.length > CANDIDATES_MAX) return null
       const read = candidates.map(readCandidate)
@@ -61,7 +62,7 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
 }
 
 /** Whether it looks like a description of one data section. Calls with audio or video are rejected. */
-function isOfDataAlone(sdp: unknown): sdp is string {
+export function isOfDataAlone(sdp: unknown): sdp is string {
   if (typeof sdp !== 'string' || sdp.length > SDP_LENGTH_MAX || !sdp.startsWith('v=0')) return false
   const media = sdp.match(/^m=.*/gm) ?? []
   return media.length === 1 && media[0]?.startsWith('m=application ') === true

@@ -1,8 +1,7 @@
-import { ContentError, parseCid } from '@watchfire/pages/content'
-import { linkedName } from '../names/linked.ts'
-import { decoded, parseRoute, type Route } from './route.ts'
-
-type PageRoute = Extract<Route, { kind: 'page' }>
+import { cidOfLink, ContentError, parseCid } from '../content/index.ts'
+import { links } from '../messages/links.ts'
+import { decodedPart, type PageLink, parsePageAddress } from './addresses.ts'
+import { linkedName } from './names.ts'
 
 /** Longest link, as in the terminal. */
 const LINK_LENGTH_MAX = 16 * 1024
@@ -15,10 +14,9 @@ const CLOSING = /[\s\u200b\u200e\u200f\u2060\u2066-\u2069\ufeff<>,;:"“”’»
  * Parses what people have: a link of this server, a CID alone, a path or a URL of IPFS. `null` when it is none of
  * these. The marks around a link in a sentence are not part of it.
  */
-export function parsePageLink(link: string, origin: string): PageRoute | null {
+export function parsePageLink(link: string, origin: string): PageLink | null {
   if (link.length > LINK_LENGTH_MAX) return null
-  const text = withoutMarks(link)
-  const page = ofIpfs(text) ?? ofServer(text, origin)
+  const page = namedPage(link, origin)
   if (page === null) return null
   try {
     return { ...page, cid: parseCid(page.cid).text, filename: linkedName(page.filename) }
@@ -28,16 +26,31 @@ export function parsePageLink(link: string, origin: string): PageRoute | null {
   }
 }
 
-function ofServer(text: string, origin: string): PageRoute | null {
+/** The same, but throws an error with a sentence for people when it is none of these. */
+export function pageOfLink(link: string, origin: string): PageLink {
+  const page = parsePageLink(link, origin)
+  if (page !== null) return page
+  const other = /^\s*https?:/i.test(link) && URL.canParse(link) ? new URL(link).origin : origin
+  if (parsePageLink(link, other) !== null) throw new Error(links('elsewhere', { server: origin, other }))
+  cidOfLink(namedPage(link.slice(0, LINK_LENGTH_MAX), origin)?.cid ?? '')
+  throw new Error(links('long'))
+}
+
+/** The CID is not parsed yet. */
+function namedPage(link: string, origin: string): PageLink | null {
+  const text = withoutMarks(link)
+  return ofIpfs(text) ?? ofServer(text, origin)
+}
+
+function ofServer(text: string, origin: string): PageLink | null {
   if (!URL.canParse(text, origin)) return null
   const url = new URL(text, origin)
-  const place = url.origin === origin ? parseRoute(url.pathname, url.hash) : null
-  return place?.kind === 'page' ? place : null
+  return url.origin === origin ? parsePageAddress(url.pathname, url.hash) : null
 }
 
 /** A CID, `CID/path`, `/ipfs/CID/path`, `ipfs://CID/path`, or a URL of a gateway: a path or a subdomain. */
-function ofIpfs(text: string): PageRoute | null {
-  const [, before = '', query = ''] = /^([^?#]*)(?:\?([^#]*))?/.exec(text) ?? []
+function ofIpfs(text: string): PageLink | null {
+  const [, before = '', query = '', hash = ''] = /^([^?#]*)(?:\?([^#]*))?(?:#(.*))?/s.exec(text) ?? []
   const place =
     /^https?:\/\/[^/]+\/ipfs\/(.*)$/i.exec(before) ??
     /^https?:\/\/(\w+)\.ipfs\.[^/]+(\/.*)?$/i.exec(before) ??
@@ -48,10 +61,11 @@ function ofIpfs(text: string): PageRoute | null {
   const path = names.join('/').replace(/\/+$/, '')
   const fields = new URLSearchParams(query)
   const filename = fields.get('filename') ?? fields.get('name')
-  // The rules for names and marks are those of a link of this server.
-  const fragment = new URLSearchParams({ ...(filename !== null && { filename }), ...(path !== '' && { file: decoded(path) }) })
-  const page = parseRoute(`/p/${cid}`, `#${fragment.toString()}`)
-  return page.kind === 'page' ? page : null
+  // The rules for names, keys and marks are those of a link of this server.
+  const fragment = new URLSearchParams(hash)
+  if (filename !== null) fragment.set('filename', filename)
+  if (path !== '') fragment.set('file', decodedPart(path))
+  return parsePageAddress(`/p/${cid}`, fragment.toString())
 }
 
 function withoutMarks(link: string): string {

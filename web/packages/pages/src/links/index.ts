@@ -1,0 +1,4 @@
+/** Links to pages: what people paste, and what is found in it. The addresses of the app's first load are in `addresses.ts`. */
+export type { PageLink } from './addresses.ts'
+export { parseKeyInput } from './key-input.ts'
+export { parsePageLink } from './page-link.ts'
