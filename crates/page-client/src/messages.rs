@@ -28,6 +28,22 @@ pub struct Counts {
     pub holders: u64,
     /// Those with some blocks.
     pub partial: u64,
+    /// Of these, programs such as this one, which are no people.
+    #[serde(default)]
+    pub nodes: Nodes,
+}
+
+/// The programs among the peers of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Nodes {
+    pub watching: u64,
+}
+
+impl Counts {
+    /// The people who have the page open in a browser.
+    pub fn people(&self) -> u64 {
+        self.watching.saturating_sub(self.nodes.watching)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +128,12 @@ mod tests {
         let json = json!({
             "peer": "00000000000000ff",
             "peers": [{ "peer": "0000000000000001", "have": "all", "kind": "node" }, { "peer": "me" }, 7],
-            "counts": { "watching": 3, "holders": 1, "partial": 0 },
+            "counts": { "watching": 3, "holders": 1, "partial": 0, "nodes": { "watching": 1, "holders": 1, "partial": 0 } },
             "stun": { "port": 3478 },
         });
         let peers = vec![PeerInfo { peer: PeerId(1), have: Have::All, is_node: true }];
-        let counts = Counts { watching: 3, holders: 1, partial: 0 };
+        let counts = Counts { watching: 3, holders: 1, partial: 0, nodes: Nodes { watching: 1 } };
+        assert_eq!(counts.people(), 2);
         let stun = Some(StunServer { host: None, port: 3478 });
         assert_eq!(join_reply(&json), Some(JoinReply { me: PeerId(255), peers, counts, stun }));
         assert_eq!(join_reply(&json!({ "peer": 1 })), None);

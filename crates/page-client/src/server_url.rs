@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -34,7 +35,8 @@ pub trait Connector: Send + Sync {
 
 const SOCKET_PATH: &str = "/socket/websocket?vsn=2.0.0";
 
-/// The URL of a Watchfire server: a scheme and a host.
+/// The URL of a Watchfire server: a scheme and a host. Without a scheme, it is `http` for a server on this machine or in a
+/// private network, and `https` for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl {
     is_encrypted: bool,
@@ -46,7 +48,7 @@ pub struct ServerUrl {
 
 /// A text is not a valid server URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a server URL: use the form http://host or https://host:port")]
+#[error("{text:?} is not a server URL: use the form https://host or http://host:port")]
 pub struct ServerUrlError {
     pub text: String,
 }
@@ -57,12 +59,13 @@ impl FromStr for ServerUrl {
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
         let invalid = || ServerUrlError { text: text.to_owned() };
         let uri: Uri = text.parse().map_err(|_| invalid())?;
+        let authority = uri.authority().ok_or_else(invalid)?;
         let is_encrypted = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(invalid()),
+            None => !is_near(authority.host()),
+            Some(_) => return Err(invalid()),
         };
-        let authority = uri.authority().ok_or_else(invalid)?;
         let is_plain = !authority.as_str().contains('@')
             && matches!(uri.path(), "" | "/")
             && uri.query().is_none();
@@ -77,6 +80,15 @@ impl FromStr for ServerUrl {
         }
         let port = authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
         Ok(ServerUrl { is_encrypted, authority: authority.to_string(), host, port })
+    }
+}
+
+/// Whether a server of this host is on this machine or in a private network, where it has no certificate.
+fn is_near(host: &str) -> bool {
+    match host.trim_start_matches('[').trim_end_matches(']').parse() {
+        Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private(),
+        Ok(IpAddr::V6(address)) => address.is_loopback() || address.is_unique_local(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 
@@ -176,13 +188,21 @@ mod tests {
             (server("https://example.org").port, server("http://example.org").port),
             (443, 80)
         );
+        for (text, whole) in [
+            ("localhost:4000", "http://localhost:4000"),
+            ("192.168.1.7:4000", "http://192.168.1.7:4000"),
+            ("[::1]:4000", "http://[::1]:4000"),
+            ("example.org", "https://example.org"),
+            ("93.184.216.34:4000", "https://93.184.216.34:4000"),
+        ] {
+            assert_eq!(server(text).to_string(), whole);
+        }
         let six = server("http://[::1]:4000");
         assert_eq!((&*six.host, &*six.authority), ("::1", "[::1]:4000"));
         for text in [
             "",
-            "localhost",
-            "localhost:4000",
             "ws://host",
+            "host/p/x",
             "http://",
             "http://a@b",
             "http://a/p/x",

@@ -12,13 +12,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use watchfire_types::{Instant, PeerId};
 
 use super::path::{FRAME_BYTES_MAX, Misbehaviour, Path};
-use super::send_window::{MAX_BYTES as BUFFERED_BYTES_MAX, SendWindow};
+use super::send_window::{BYTES_MAX as WINDOW_BYTES_MAX, START_BYTES};
 use super::signal::{HangUpReason, IceCandidate, Signal};
 use super::{Datagram, Output};
 use crate::segment::UnsentMessage;
 
 /// The largest frame that is accepted.
 const RECEIVED_BYTES_MAX: u32 = 64 << 10;
+/// Bytes that SCTP may have without an acknowledgement of its own. A whole window, and frames that have no part in it.
+const BUFFERED_BYTES_MAX: usize = WINDOW_BYTES_MAX + (128 << 10);
+/// The same for a peer without receipts, and on one machine, where the window makes no pauses. SCTP sends all of it in
+/// one burst, which fits into the default buffer of a socket on Linux, and notices the loss of its end after a second.
+const BURST_BYTES_MAX: usize = START_BYTES;
 /// How long a connection may take to come up, or to come back after a break.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the other side may acknowledge nothing until messages use the relay again.
@@ -39,8 +44,12 @@ pub(super) struct Call {
     /// The open channel.
     channel: Option<ChannelId>,
     path: Path,
-    window: SendWindow,
     frame: Vec<u8>,
+    /// Bytes of the frames that were written together last, and whether SCTP has sent anything since.
+    written_bytes: usize,
+    has_left: bool,
+    /// When the next frame may be sent, if it has to wait for that alone.
+    resume_at: Option<Instant>,
     their_sdp: String,
     /// Whether this side has loopback addresses only.
     is_on_loopback: bool,
@@ -75,6 +84,8 @@ impl Call {
             .set_crypto_provider(super::crypto())
             .set_sctp_max_buffered_amount(BUFFERED_BYTES_MAX)
             .set_sctp_max_message_size(RECEIVED_BYTES_MAX)
+            // Saves two round trips with a browser that does it too. Others start SCTP as usual.
+            .set_snap_enabled(true)
             .build(now.1);
         for address in addresses {
             if let Ok(candidate) = Candidate::host(*address, Protocol::Udp) {
@@ -88,8 +99,10 @@ impl Call {
             pending: None,
             channel: None,
             path: Path::new(),
-            window: SendWindow::new(now.0),
             frame: Vec::with_capacity(FRAME_BYTES_MAX),
+            written_bytes: 0,
+            has_left: false,
+            resume_at: None,
             their_sdp: String::new(),
             is_on_loopback: addresses.iter().all(|address| address.ip().is_loopback()),
             offers_received: 0,
@@ -133,11 +146,15 @@ impl Call {
         change.add_channel_with_config(channel_config());
         let (offer, pending) = change.apply()?;
         self.pending = Some(pending);
-        Some(Signal::Offer { call: self.number, sdp: offer.to_sdp_string() })
+        Some(Signal::Offer { call: self.number, sdp: offer.to_sdp_string(), receipts: true })
     }
 
     /// Answers the offer that began the call, or one that restarts its connection.
-    pub(super) fn handle_offer(&mut self, sdp: &str) -> Result<Signal, Misbehaviour> {
+    pub(super) fn handle_offer(
+        &mut self,
+        sdp: &str,
+        receipts: bool,
+    ) -> Result<Signal, Misbehaviour> {
         self.offers_received += 1;
         if self.offers_received > OFFERS_MAX {
             return Err(Misbehaviour("too many offers in one call"));
@@ -150,10 +167,17 @@ impl Call {
         if self.offers_received == 1 {
             self.rtc.direct_api().create_data_channel(channel_config());
         }
-        Ok(Signal::Answer { call: self.number, sdp: answer.to_sdp_string() })
+        if receipts {
+            self.path.use_receipts();
+        }
+        Ok(Signal::Answer { call: self.number, sdp: answer.to_sdp_string(), receipts: true })
     }
 
-    pub(super) fn handle_answer(&mut self, sdp: String) -> Result<(), Misbehaviour> {
+    pub(super) fn handle_answer(
+        &mut self,
+        sdp: String,
+        receipts: bool,
+    ) -> Result<(), Misbehaviour> {
         // An answer arrives twice if its sender received no reply from the server.
         if sdp == self.their_sdp {
             return Ok(());
@@ -165,6 +189,9 @@ impl Call {
         let accepted = self.rtc.sdp_api().accept_answer(pending, answer);
         accepted.map_err(|_| Misbehaviour("an answer that does not fit the offer"))?;
         self.their_sdp = sdp;
+        if receipts {
+            self.path.use_receipts();
+        }
         Ok(())
     }
 
@@ -266,7 +293,12 @@ impl Call {
     pub(super) fn next_wake(&self) -> Instant {
         let silent_at = (self.is_up && self.path.is_busy()).then(|| self.alive_at + SILENCE_MAX);
         let idle_at = Some(self.moved_at + IDLE_TIMEOUT).filter(|_| !self.path.is_busy());
-        [self.fails_at, silent_at, idle_at].into_iter().flatten().min().unwrap_or(self.moved_at)
+        let resume_at = self.resume_at.filter(|_| self.is_up);
+        [self.fails_at, silent_at, idle_at, resume_at]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.moved_at)
     }
 
     pub(super) fn handle_tick(&mut self, now: Instant) {
@@ -295,6 +327,7 @@ impl Call {
                     }
                 }
                 Ok(str0m::Output::Transmit(transmit)) => {
+                    self.has_left = true;
                     outputs.push_back(Output::Datagram(Datagram {
                         from: transmit.source,
                         to: transmit.destination,
@@ -328,7 +361,7 @@ impl Call {
             Event::ChannelData(data) if Some(data.id) == self.channel => {
                 (self.alive_at, self.moved_at) = (now, now);
                 self.is_silent = false;
-                if let Some(segment) = self.path.receive(&data.data.into())? {
+                if let Some(segment) = self.path.receive(now, &data.data.into())? {
                     outputs.push_back(Output::Segment { peer: self.peer, segment });
                 }
             }
@@ -368,13 +401,21 @@ impl Call {
         let mut buffered = channel.buffered_amount();
         // Bytes leave the buffer once they have arrived at the other side.
         let left_bytes = self.given_bytes - buffered.min(self.given_bytes);
-        self.window.update(now, left_bytes.saturating_sub(self.left_bytes), buffered);
         if left_bytes > self.left_bytes {
             (self.left_bytes, self.alive_at) = (left_bytes, now);
         }
-        let mut has_written = false;
-        while self.is_up && buffered + FRAME_BYTES_MAX <= self.window.bytes() {
-            let Some(reported) = self.path.next_frame(&mut self.frame) else { break };
+        if self.written_bytes > 0 {
+            // Nothing waited for SCTP if it sent the first of the last frames at once.
+            self.path.handle_buffered(if self.has_left { 0 } else { self.written_bytes });
+        }
+        (self.written_bytes, self.has_left, self.resume_at) = (0, false, None);
+        let buffered_max =
+            if self.path.has_window() { BUFFERED_BYTES_MAX } else { BURST_BYTES_MAX };
+        while self.is_up && buffered + FRAME_BYTES_MAX <= buffered_max {
+            let Some(reported) = self.path.next_frame(now, &mut self.frame) else {
+                self.resume_at = self.path.pause().map(|pause| now + pause);
+                break;
+            };
             match channel.write(true, &self.frame) {
                 Ok(true) => {}
                 Ok(false) | Err(_) => {
@@ -382,7 +423,7 @@ impl Call {
                     return true;
                 }
             }
-            has_written = true;
+            self.written_bytes += self.frame.len();
             buffered += self.frame.len();
             self.given_bytes += self.frame.len();
             self.moved_at = now;
@@ -390,7 +431,7 @@ impl Call {
                 outputs.push_back(Output::Sent { peer: self.peer, bytes: reported });
             }
         }
-        has_written
+        self.written_bytes > 0
     }
 
     fn fail(&mut self, error: &RtcError) {

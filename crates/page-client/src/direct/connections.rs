@@ -202,7 +202,7 @@ impl DirectConnections {
     /// Tells a peer that its message was read.
     pub(crate) fn acknowledge(&mut self, now: Instant, peer: PeerId, message: u32) {
         if let Some(stream) = self.streams.get_mut(&peer).filter(|stream| stream.is_open()) {
-            stream.acknowledge(message, &mut self.outputs);
+            stream.acknowledge(now, message, &mut self.outputs);
         } else if let Some(call) = self.calls.get_mut(&peer) {
             call.acknowledge(message);
             self.drive(now, peer);
@@ -262,7 +262,7 @@ impl DirectConnections {
         if history.signals > SIGNALS_MAX {
             return Err(Misbehaviour("too many signals"));
         }
-        let Signal::Offer { call, sdp } = signal else { return Ok(false) };
+        let Signal::Offer { call, sdp, .. } = signal else { return Ok(false) };
         let offer = (*call, sdp.clone());
         if history.last_offer.as_ref() == Some(&offer) {
             return Ok(true);
@@ -285,12 +285,16 @@ impl DirectConnections {
         }
         let current = self.calls.get_mut(&peer).filter(|call| call.number == signal.call());
         match (signal, current) {
-            (Signal::Offer { sdp, .. }, Some(call)) if !call.is_offering() => {
-                let answer = call.handle_offer(&sdp)?;
+            (Signal::Offer { sdp, receipts, .. }, Some(call)) if !call.is_offering() => {
+                let answer = call.handle_offer(&sdp, receipts)?;
                 self.push_signal(peer, &answer);
             }
-            (Signal::Offer { call, sdp }, _) => self.answer_call(now, peer, call, &sdp)?,
-            (Signal::Answer { sdp, .. }, Some(call)) => call.handle_answer(sdp)?,
+            (Signal::Offer { call, sdp, receipts }, _) => {
+                self.answer_call(now, peer, call, &sdp, receipts)?;
+            }
+            (Signal::Answer { sdp, receipts, .. }, Some(call)) => {
+                call.handle_answer(sdp, receipts)?;
+            }
             (Signal::Candidates { candidates, .. }, Some(call)) => {
                 call.add_candidates(&candidates)?;
             }
@@ -315,6 +319,7 @@ impl DirectConnections {
         peer: PeerId,
         number: u32,
         sdp: &str,
+        receipts: bool,
     ) -> Result<(), Misbehaviour> {
         if self.streams.get(&peer).is_some_and(StreamCall::is_open) {
             self.push_signal(peer, &Signal::HangUp { call: number, reason: HangUpReason::Over });
@@ -333,7 +338,7 @@ impl DirectConnections {
             self.push_signal(peer, &Signal::HangUp { call: number, reason });
             return Ok(());
         };
-        let answer = call.handle_offer(sdp)?;
+        let answer = call.handle_offer(sdp, receipts)?;
         self.push_signal(peer, &answer);
         self.calls.insert(peer, call);
         Ok(())

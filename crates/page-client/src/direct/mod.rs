@@ -9,9 +9,13 @@
 
 mod call;
 mod connections;
+#[cfg(test)]
+mod line;
 mod path;
 mod public_addresses;
 mod send_window;
+#[cfg(test)]
+mod send_window_tests;
 mod signal;
 mod sockets;
 mod stream_call;

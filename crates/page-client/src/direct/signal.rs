@@ -22,10 +22,15 @@ pub(crate) enum Signal {
     Offer {
         call: u32,
         sdp: String,
+        /// The sender answers marked segments with receipts.
+        #[serde(default)]
+        receipts: bool,
     },
     Answer {
         call: u32,
         sdp: String,
+        #[serde(default)]
+        receipts: bool,
     },
     Candidates {
         call: u32,
@@ -82,7 +87,7 @@ impl Signal {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a signal has only strings and numbers")
+        serde_json::to_vec(self).expect("a signal has only strings, numbers and booleans")
     }
 
     /// Returns `None` for bytes that no honest peer sends.
@@ -131,8 +136,13 @@ mod tests {
 
     #[test]
     fn signals_are_the_json_of_the_web_client() {
-        let offer = Signal::Offer { call: 7, sdp: SDP.to_owned() };
-        assert_eq!(Signal::decode(&offer.encode()), Some(offer));
+        let offer = Signal::Offer { call: 7, sdp: SDP.to_owned(), receipts: true };
+        let encoded = String::from_utf8(offer.encode()).unwrap();
+        assert!(encoded.ends_with(r#"webrtc-datachannel\r\n","receipts":true}"#), "{encoded}");
+        assert_eq!(Signal::decode(encoded.as_bytes()), Some(offer));
+        let old = encoded.replace(r#","receipts":true"#, "");
+        let expected = Signal::Offer { call: 7, sdp: SDP.to_owned(), receipts: false };
+        assert_eq!(Signal::decode(old.as_bytes()), Some(expected), "of a program without receipts");
         let hang_up = Signal::HangUp { call: 1, reason: HangUpReason::Busy };
         assert_eq!(hang_up.encode(), br#"{"kind":"hang_up","call":1,"reason":"busy"}"#);
         let text = r#"{"kind":"candidates","call":4294967295,"candidates":
@@ -165,7 +175,7 @@ mod tests {
         let video = format!("{SDP}m=video 9 UDP/TLS/RTP/SAVPF 96\r\n");
         let long = format!("{SDP}{}", "a=x\r\n".repeat(2000));
         for sdp in [video.as_str(), &long, "", "v=0\r\n", "hello"] {
-            let offer = Signal::Offer { call: 0, sdp: sdp.to_owned() };
+            let offer = Signal::Offer { call: 0, sdp: sdp.to_owned(), receipts: true };
             assert_eq!(Signal::decode(&offer.encode()), None, "{sdp:.20}");
         }
         for text in [

@@ -122,7 +122,7 @@ impl StreamCall {
         match event {
             StreamEvent::Frame(frame) => {
                 let unread = self.path.messages();
-                if let Some(segment) = self.path.receive(&frame)? {
+                if let Some(segment) = self.path.receive(now, &frame)? {
                     outputs.push_back(Output::Segment { peer: self.peer, segment });
                 }
                 if self.path.messages() < unread {
@@ -136,7 +136,7 @@ impl StreamCall {
             }
             StreamEvent::Opened | StreamEvent::Closed => {}
         }
-        self.write_frames(outputs);
+        self.write_frames(now, outputs);
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl StreamCall {
             self.progress_at = now;
         }
         self.path.push(message);
-        self.write_frames(outputs);
+        self.write_frames(now, outputs);
     }
 
     /// Whether the browser may not have read a message.
@@ -159,9 +159,14 @@ impl StreamCall {
         self.path.has(message)
     }
 
-    pub(super) fn acknowledge(&mut self, message: u32, outputs: &mut VecDeque<Output>) {
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        message: u32,
+        outputs: &mut VecDeque<Output>,
+    ) {
         self.path.acknowledge(message);
-        self.write_frames(outputs);
+        self.write_frames(now, outputs);
     }
 
     /// Closes the stream, or withdraws its offer. An open stream returns its messages.
@@ -173,10 +178,10 @@ impl StreamCall {
         outputs.push_back(Output::Ended { peer: self.peer });
     }
 
-    fn write_frames(&mut self, outputs: &mut VecDeque<Output>) {
+    fn write_frames(&mut self, now: Instant, outputs: &mut VecDeque<Output>) {
         while self.queued_frames < FRAMES_MAX {
             let mut frame = Vec::new();
-            let Some(reported) = self.path.next_frame(&mut frame) else { return };
+            let Some(reported) = self.path.next_frame(now, &mut frame) else { return };
             self.queued_frames += 1;
             outputs.push_back(Output::StreamFrame { secret: self.secret, frame });
             if reported > 0 {

@@ -53,7 +53,7 @@ impl Fixture {
         let counts = json!({ "watching": 2, "holders": 1, "partial": 0 });
         let me = PeerId(1).to_string();
         fixture.reply(1, "ok", &json!({ "peer": me, "peers": peers, "counts": counts }));
-        let counts = Counts { watching: 2, holders: 1, partial: 0 };
+        let counts = Counts { watching: 2, holders: 1, partial: 0, ..Counts::default() };
         let connected = Output::PeerConnected { peer: ALICE, have: Have::All };
         assert_eq!(fixture.outputs(), [Output::Joined, Output::Counts(counts), connected]);
         self

@@ -11,6 +11,9 @@ struct Pair {
     is_cut: bool,
     /// The receiver at index 1, if it is slow.
     slow: Option<SlowReceiver>,
+    /// Whether descriptions announce receipts.
+    has_receipts: bool,
+    wire: Option<Wire>,
     /// The outputs of each side, except signals and datagrams.
     events: [Vec<Output>; 2],
 }
@@ -30,6 +33,8 @@ impl Pair {
             now: Instant::ZERO,
             is_cut: false,
             slow: None,
+            has_receipts: true,
+            wire: None,
             events: [vec![], vec![]],
         }
     }
@@ -47,13 +52,19 @@ impl Pair {
             let other = &mut self.sides[1 - index];
             for output in outputs {
                 match output {
-                    Output::Signal { bytes, .. } => {
+                    Output::Signal { mut bytes, .. } => {
+                        if !self.has_receipts {
+                            bytes = without_receipts(&bytes);
+                        }
                         other.handle_signal(self.now, SIDES[index], &bytes);
                     }
-                    Output::Datagram(datagram) if !self.is_cut => match &mut self.slow {
-                        Some(slow) if index == 0 => slow.queue(datagram),
-                        _ => other.handle_datagram(self.now, &datagram),
-                    },
+                    Output::Datagram(datagram) if !self.is_cut => {
+                        match (&mut self.slow, &mut self.wire) {
+                            (Some(slow), _) if index == 0 => slow.queue(datagram),
+                            (_, Some(wire)) => wire.queue(self.now, index, datagram),
+                            _ => other.handle_datagram(self.now, &datagram),
+                        }
+                    }
                     Output::Datagram(_) => {}
                     output => self.events[index].push(output),
                 }
@@ -64,6 +75,33 @@ impl Pair {
                 self.sides[1].handle_datagram(self.now, &datagram);
             }
         }
+        for (index, side) in self.sides.iter_mut().enumerate() {
+            while let Some(datagram) =
+                self.wire.as_mut().and_then(|wire| wire.arrived(self.now, index))
+            {
+                side.handle_datagram(self.now, &datagram);
+            }
+        }
+    }
+
+    /// Lets the side at index 1 read whole messages until it has read so many bytes of them. Returns the time.
+    fn read_messages(&mut self, total: usize) -> Duration {
+        let begun_at = self.now;
+        let (mut read, mut unread) = (0, BTreeMap::<u32, usize>::new());
+        while read < total {
+            self.step();
+            assert!(self.now.since(begun_at) < Duration::from_secs(100), "{read} bytes were read");
+            for event in std::mem::take(&mut self.events[1]) {
+                let Output::Segment { segment, .. } = event else { continue };
+                let bytes = unread.entry(segment.message).or_default();
+                *bytes += segment.bytes.len();
+                if *bytes == segment.total {
+                    read += segment.total;
+                    self.sides[1].acknowledge(self.now, SIDES[0], segment.message);
+                }
+            }
+        }
+        self.now.since(begun_at)
     }
 
     fn run_until(&mut self, what: &str, is_done: impl Fn(&Pair) -> bool) {
@@ -129,6 +167,57 @@ impl SlowReceiver {
     }
 }
 
+/// A line with a delay each way. From index 0 it has a rate, and a queue that drops what does not fit.
+struct Wire {
+    bytes_per_second: f64,
+    one_way: Duration,
+    queue_bytes: usize,
+    free_at: Instant,
+    sent_bytes: usize,
+    dropped: usize,
+    /// By the side that they go to, with the time of their arrival.
+    under_way: [VecDeque<(Instant, Datagram)>; 2],
+}
+
+impl Wire {
+    fn new(bytes_per_second: f64, one_way: Duration, queue_bytes: usize) -> Self {
+        Wire {
+            bytes_per_second,
+            one_way,
+            queue_bytes,
+            free_at: Instant::ZERO,
+            sent_bytes: 0,
+            dropped: 0,
+            under_way: Default::default(),
+        }
+    }
+
+    fn queue(&mut self, now: Instant, from: usize, datagram: Datagram) {
+        let mut leaves_at = now;
+        if from == 0 {
+            self.sent_bytes += datagram.bytes.len();
+            let queued = self.free_at.since(now).as_secs_f64() * self.bytes_per_second;
+            if queued + datagram.bytes.len() as f64 > self.queue_bytes as f64 {
+                self.dropped += 1;
+                return;
+            }
+            let seconds = datagram.bytes.len() as f64 / self.bytes_per_second;
+            self.free_at = self.free_at.max(now) + Duration::from_secs_f64(seconds);
+            leaves_at = self.free_at;
+        }
+        self.under_way[1 - from].push_back((leaves_at + self.one_way, datagram));
+    }
+
+    fn arrived(&mut self, now: Instant, to: usize) -> Option<Datagram> {
+        self.under_way[to].pop_front_if(|(at, _)| *at <= now).map(|(_, datagram)| datagram)
+    }
+}
+
+fn without_receipts(signal: &[u8]) -> Vec<u8> {
+    let text = std::str::from_utf8(signal).expect("a signal is JSON");
+    text.replace(r#","receipts":true"#, "").into_bytes()
+}
+
 fn message(id: u32, len: usize) -> UnsentMessage {
     UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false, is_relayed: false }
 }
@@ -180,6 +269,46 @@ fn a_receiver_with_a_small_buffer_gets_messages_without_long_pauses() {
         let what = format!("{seconds} s instead of {fastest:.2} s, {dropped} datagrams dropped");
         assert!(seconds < fastest + 1.6 && dropped < 80, "{what}");
     }
+}
+
+/// Without a window from receipts, SCTP doubles its own until the queue overflows, and repeats what it lost.
+#[test]
+fn receipts_keep_a_long_line_full_and_its_queue_from_overflowing() {
+    const BYTES: usize = 256 << 10;
+    const MESSAGES: u32 = 8;
+    for (mbit, one_way, queue_bytes, bounds_max) in
+        [(100.0, 25, 512 << 10, 6.0), (5.0, 25, 256 << 10, 1.3)]
+    {
+        let mut pair = Pair::connected();
+        let rate = mbit * 125e3;
+        pair.wire = Some(Wire::new(rate, Duration::from_millis(one_way), queue_bytes));
+        for id in 0..MESSAGES {
+            pair.sides[0].send(pair.now, SIDES[1], message(id, BYTES));
+        }
+        let total = MESSAGES as usize * BYTES;
+        let bounds = pair.read_messages(total).as_secs_f64() * rate / total as f64;
+        let wire = pair.wire.expect("it is there");
+        let sent = wire.sent_bytes as f64 / total as f64;
+        let line = format!("{mbit} Mbit/s, {one_way} ms, {queue_bytes} bytes");
+        let what = format!("{line}: {bounds} times the bound, {sent}, {} lost", wire.dropped);
+        assert!(wire.dropped == 0 && sent < 1.1 && bounds < bounds_max, "{what}");
+    }
+}
+
+/// As of a program from before receipts: its descriptions do not announce any.
+#[test]
+fn a_peer_without_receipts_gets_messages_and_no_marks() {
+    let mut pair = Pair::new();
+    pair.has_receipts = false;
+    assert!(pair.sides[0].call(pair.now, SIDES[1]));
+    pair.run_until("connection", Pair::are_up);
+    let slow = SlowReceiver { buffer: VecDeque::new(), buffered_max: 90, read_max: 5, dropped: 0 };
+    pair.slow = Some(slow);
+    pair.sides[0].send(pair.now, SIDES[1], message(1, 1 << 20));
+    let time = pair.read_messages(1 << 20);
+    assert!(time < Duration::from_millis(800), "{time:?}");
+    // A receipt for a mark would be misbehaviour.
+    assert_eq!((pair.misbehaviour(0), pair.are_up()), (None, true));
 }
 
 #[test]
@@ -295,10 +424,12 @@ fn invalid_and_too_many_signals_are_misbehaviour() {
         m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\n";
     let sdp = || sdp.to_owned();
     let nonsense = || format!("{}a=nonsense:\0\r\nxyz", sdp());
-    let offer = |call| Signal::Offer { call, sdp: nonsense() };
+    let offer = |call| Signal::Offer { call, sdp: nonsense(), receipts: true };
     assert!(misbehaviour_of(false, &[offer(1)]).is_some());
-    assert!(misbehaviour_of(false, &[Signal::Offer { call: 1, sdp: sdp() }]).is_some());
-    let answer = |sdp| [Signal::Answer { call: 1, sdp }];
+    assert!(
+        misbehaviour_of(false, &[Signal::Offer { call: 1, sdp: sdp(), receipts: true }]).is_some()
+    );
+    let answer = |sdp| [Signal::Answer { call: 1, sdp, receipts: true }];
     assert!(misbehaviour_of(true, &answer(nonsense())).is_some());
     assert!(misbehaviour_of(true, &answer(sdp())).is_some());
     assert_eq!(misbehaviour_of(false, &answer(nonsense())), None, "the call has ended");
@@ -317,8 +448,11 @@ fn one_call_has_a_limited_number_of_offers_and_candidates() {
         _ => None,
     });
     let Some(Signal::Offer { sdp, .. }) = offer else { panic!("{offer:?}") };
-    let restart =
-        |number: u32| Signal::Offer { call, sdp: format!("{sdp}a=x-restart:{number}\r\n") };
+    let restart = |number: u32| Signal::Offer {
+        call,
+        sdp: format!("{sdp}a=x-restart:{number}\r\n"),
+        receipts: true,
+    };
     let restarts: Vec<_> = (0..7).map(restart).collect();
     assert_eq!(misbehaviour_of(false, &restarts[..6]), None);
     assert_eq!(misbehaviour_of(false, &restarts), Some("too many offers in one call"));
@@ -342,9 +476,9 @@ fn no_datagram_goes_to_addresses_of_this_machine_or_its_link() {
     let candidate = |ip: &str| format!("candidate:1 1 udp 2130706431 {ip} 7 typ host");
     for output in pair.sides[0].outputs.split_off(0) {
         let Output::Signal { bytes, .. } = output else { continue };
-        let Some(Signal::Offer { call, sdp }) = Signal::decode(&bytes) else { continue };
+        let Some(Signal::Offer { call, sdp, .. }) = Signal::decode(&bytes) else { continue };
         let lines = OWN.map(|ip| format!("a={}\r\n", candidate(ip))).concat();
-        let offer = Signal::Offer { call, sdp: format!("{sdp}{lines}") };
+        let offer = Signal::Offer { call, sdp: format!("{sdp}{lines}"), receipts: true };
         let candidates = OWN.map(|ip| super::super::signal::IceCandidate {
             candidate: candidate(ip),
             sdp_mid: None,

@@ -115,7 +115,7 @@ fn a_stream_replaces_a_call_and_a_late_offer_of_the_peer_is_declined() {
     let up = events.iter().position(|output| *output == Output::Up { peer: PEER });
     assert!(ended < up && ended.is_some(), "{events:?}");
     let sdp = "v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n".to_owned();
-    direct.handle_signal(at(270), PEER, &Signal::Offer { call: 5, sdp }.encode());
+    direct.handle_signal(at(270), PEER, &Signal::Offer { call: 5, sdp, receipts: true }.encode());
     let declined = Signal::HangUp { call: 5, reason: HangUpReason::Over };
     assert_eq!(signals(&outputs(&mut direct)), [declined]);
 }
