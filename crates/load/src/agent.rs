@@ -38,7 +38,7 @@ pub struct AgentAddress {
     pub token: String,
 }
 
-/// Parse a token as it was read from a file.
+/// Parses a token as it was read from a file.
 pub fn parse_token(text: &str) -> anyhow::Result<String> {
     let token = text.trim();
     let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -49,7 +49,7 @@ pub fn parse_token(text: &str) -> anyhow::Result<String> {
     Ok(token.to_owned())
 }
 
-/// Run an agent until the process ends.
+/// Runs an agent until the process ends.
 pub fn run_agent(
     listener: &TcpListener,
     token: &str,
@@ -108,7 +108,7 @@ impl Door {
         greeting.retain(|other| !Arc::ptr_eq(other, stream));
     }
 
-    /// Check the token of a controller, and run a worker process for it.
+    /// Checks the token of a controller, and runs a worker process for it.
     fn serve_controller(&self, stream: &Arc<TcpStream>) -> io::Result<()> {
         let mut out = &**stream;
         let mut reader = BufReader::new(stream.try_clone()?);
@@ -131,7 +131,7 @@ impl Door {
     }
 }
 
-/// Read the first line of the other side, which has [`GREETING_TIMEOUT`] for all of it.
+/// Reads the first line of the other side, which has [`GREETING_TIMEOUT`] for all of it.
 fn read_greeting(reader: &mut BufReader<TcpStream>) -> io::Result<String> {
     let deadline = Instant::now() + GREETING_TIMEOUT;
     let (mut line, mut byte) = (Vec::new(), [0]);
@@ -149,7 +149,7 @@ fn read_greeting(reader: &mut BufReader<TcpStream>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// Connect a controller to a new worker process, until one of them ends.
+/// Connects a controller to a new worker process, until one of them ends.
 fn run_process(
     mut stream: &TcpStream,
     mut reader: BufReader<TcpStream>,
@@ -169,7 +169,7 @@ fn run_process(
     forwarded
 }
 
-/// Copy bytes as they arrive. `io::copy` may use splice, which can hold bytes back until more
+/// Copies bytes as they arrive. `io::copy` may use splice, which can hold bytes back until more
 /// arrive.
 fn forward(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
@@ -181,13 +181,13 @@ fn forward(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> 
     }
 }
 
-/// Compare in constant time.
+/// Compares in constant time.
 fn is_same(a: &str, b: &str) -> bool {
     let differing = a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && differing == 0
 }
 
-/// Connect to an agent. Returns the connection, and the open files that a worker may have there.
+/// Connects to an agent. Returns the connection, and the open files that a worker may have there.
 pub(crate) fn connect(
     agent: &AgentAddress,
 ) -> anyhow::Result<(TcpStream, BufReader<TcpStream>, u64)> {
@@ -208,7 +208,8 @@ pub(crate) fn connect(
     Ok((stream, reader, files))
 }
 
-/// Connect to the first address of a name that accepts. A name such as `localhost` may have several.
+/// Connects to the first address of a name that accepts. A name such as `localhost` may have
+/// several.
 fn connect_to_any(name: &str) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in name.to_socket_addrs()? {

@@ -120,7 +120,8 @@ impl Iterator for Arrivals<'_> {
         }
     }
 
-    /// Skip even arrivals in one step: otherwise each of sixty workers would step through all of them.
+    /// Skips even arrivals in one step: otherwise each of sixty workers would step through all of
+    /// them.
     fn nth(&mut self, n: usize) -> Option<(usize, Instant)> {
         for skipped in 0..n {
             let left = (n - skipped) as u64;

@@ -22,7 +22,7 @@ impl Clock {
         self.origin
     }
 
-    /// Wait until this clock is zero. Before that it does not move, so nothing may begin.
+    /// Waits until this clock is zero. Before that it does not move, so nothing may begin.
     pub(crate) fn wait_for_begin(&self) {
         while let Some(left) = self.origin.checked_sub(monotonic()).filter(|left| !left.is_zero()) {
             std::thread::sleep(left);

@@ -27,7 +27,7 @@ struct Cookie {
 }
 
 impl CookieJar {
-    /// Store the cookie of a `Set-Cookie` header. `host` and `path` belong to the request. A
+    /// Stores the cookie of a `Set-Cookie` header. `host` and `path` belong to the request. A
     /// cookie that is invalid or for another host is ignored; one that has expired is removed.
     pub(crate) fn set(&mut self, header: &[u8], host: &str, path: &str, now: Duration) {
         let Some(cookie) = parse(header, host, path, now) else { return };
@@ -45,7 +45,7 @@ impl CookieJar {
         self.0.push(cookie);
     }
 
-    /// Append the `Cookie` line of a request, if there are cookies for it. `own` has further ones,
+    /// Appends the `Cookie` line of a request, if there are cookies for it. `own` has further ones,
     /// such as `a=1; b=2`.
     pub(crate) fn write(
         &self,
@@ -83,7 +83,7 @@ pub(crate) fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Parse a `Set-Cookie` header (section 5.2).
+/// Parses a `Set-Cookie` header (section 5.2).
 fn parse(header: &[u8], host: &str, path: &str, now: Duration) -> Option<Cookie> {
     let text = str::from_utf8(header).ok().filter(|text| text.len() <= COOKIE_BYTES_MAX)?;
     if text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
@@ -134,6 +134,7 @@ fn expiry(seconds: &str, now: Duration) -> Option<Duration> {
     if seconds.starts_with('-') {
         return Some(Duration::ZERO);
     }
+    // More digits than fit are a late time too, and the bound keeps the sum from overflowing.
     let seconds = digits.parse().unwrap_or(u64::from(u32::MAX)).min(u64::from(u32::MAX));
     Some(now + Duration::from_secs(seconds))
 }
@@ -156,12 +157,13 @@ fn matches_path(path: &str, of_cookie: &str) -> bool {
 fn matches_domain(host: &str, domain: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let domain = domain.trim_start_matches('.').to_ascii_lowercase();
+    // Section 5.1.3: an address has no subdomains, so `0.0.1` does not match 127.0.0.1.
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     host == domain
         || (!is_address && host.strip_suffix(&domain).is_some_and(|rest| rest.ends_with('.')))
 }
 
-/// Parse a date in any of the forms that servers send (section 5.1.1).
+/// Parses a date in any of the forms that servers send (section 5.1.1).
 fn date(text: &str) -> Option<Duration> {
     const MONTHS: [&str; 12] =
         ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];

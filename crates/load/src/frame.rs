@@ -64,6 +64,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, FrameEr
         (126 | 127, _) => return Ok(None),
         (len, _) => (u64::from(*len), 2),
     };
+    // Checked before the payload arrives, so that a user does not buffer it. The limit also keeps
+    // the sum below from overflowing.
     if len > MESSAGE_BYTES_MAX as u64 {
         return Err(FrameError::TooLong);
     }
@@ -85,7 +87,7 @@ pub(crate) fn close_code(payload: &[u8]) -> Result<Option<u16>, FrameError> {
     Ok(Some(code))
 }
 
-/// Append one whole masked frame.
+/// Appends one whole masked frame.
 pub(crate) fn encode(opcode: Opcode, payload: &[u8], mask: u32, out: &mut Vec<u8>) {
     out.push(0x80 | opcode as u8);
     match payload.len() {

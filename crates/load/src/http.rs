@@ -54,8 +54,8 @@ enum Framing {
     Close,
 }
 
-/// Parse a response; `None` while it is incomplete. Interim responses before it are skipped: all of
-/// 1xx except 101, which ends the use of HTTP on its connection.
+/// Parses a response; `None` while it is incomplete. Interim responses before it are skipped: all
+/// of 1xx except 101, which ends the use of HTTP on its connection.
 pub(crate) fn decode(
     bytes: &[u8],
     exchange: Exchange,
@@ -70,6 +70,7 @@ pub(crate) fn decode(
             &mut headers,
         );
         let head_len = match parsed {
+            // The limit covers the interim responses too: a server could send them without end.
             Ok(httparse::Status::Complete(len)) if skipped + len <= HEAD_BYTES_MAX => len,
             Ok(httparse::Status::Partial) if bytes.len() - skipped >= HEAD_BYTES_MAX => {
                 return Err(ResponseError::Invalid);

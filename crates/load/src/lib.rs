@@ -22,7 +22,7 @@
 //! arrivals, failure, source  when users are due; why they fail; the text of the scenario
 //! overrides                  values in place of those in a scenario
 //! scenario                   the users' arrivals and sessions, read from TOML or from Tsung's XML
-//! broadcast, clock, cookies, frame, http, open_files, sampling, tls
+//! broadcast, clock, cookies, frame, http, open_files, order, sampling, tls
 //! ```
 
 mod agent;
@@ -35,6 +35,7 @@ mod failure;
 mod frame;
 mod http;
 mod open_files;
+mod order;
 mod overrides;
 mod phases;
 mod report;
@@ -53,7 +54,7 @@ pub use agent::{AgentAddress, parse_token, run_agent};
 pub use broadcast::Broadcast;
 pub use engine::StopFlag;
 pub use phases::{PhaseChange, PhaseEvent};
-pub use report::{Live, csv, html, json, line, table};
+pub use report::{Live, csv, html, json, line, status, table};
 pub use results::{Results, Second, Step, Times};
 pub use run::{LoadOptions, run_load, workers_here};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};

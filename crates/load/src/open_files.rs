@@ -10,7 +10,7 @@ pub(crate) const FILES_SPARE: u64 = 64;
 /// The most file descriptors that the kernel table is grown for in advance; 8 bytes each.
 const FILES_TABLE_MAX: u64 = 1 << 20;
 
-/// Raise the soft limit of open files to the hard limit, and return the result.
+/// Raises the soft limit of open files to the hard limit, and returns the result.
 pub(crate) fn raise_open_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -18,7 +18,7 @@ pub(crate) fn raise_open_file_limit() -> u64 {
     (if is_raised { limit.maximum } else { limit.current }).unwrap_or(u64::MAX)
 }
 
-/// Grow the kernel table of open files to its final size. Each time it grows, a process with
+/// Grows the kernel table of open files to its final size. Each time it grows, a process with
 /// several threads stops for 10 to 20 milliseconds.
 pub(crate) fn make_room_for_files(any: &OwnedFd, files: u64) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -22,7 +22,6 @@ const ERROR_KINDS_MAX: usize = 1_000;
 pub struct Results {
     pub name: String,
     pub duration: Duration,
-    pub users_planned: u64,
     /// The number of worker processes; one worker is a thread.
     pub workers: usize,
     pub counts: Counts,
@@ -50,6 +49,8 @@ pub struct Results {
     pub matches: Vec<Match>,
     /// Whether a session has ended the load.
     pub is_aborted: bool,
+    /// Why the server's figures, on its operator's page, have no mark of this load, if they should have one.
+    pub without_mark: Option<String>,
     /// Each second since the load began.
     pub seconds: Vec<Second>,
     /// Times in each interval since the load began, which lasts [`Results::interval`].
@@ -149,7 +150,6 @@ impl Results {
         Results {
             name: name.to_owned(),
             duration: scenario.duration(),
-            users_planned: scenario.users(),
             workers,
             counts: Counts::default(),
             users_max: 0,
@@ -164,6 +164,7 @@ impl Results {
             counters: BTreeMap::new(),
             matches: Vec::new(),
             is_aborted: false,
+            without_mark: None,
             seconds: Vec::new(),
             times: Vec::new(),
             interval: 1,
@@ -229,6 +230,14 @@ impl Results {
         active.map(|seen| seen.seconds).min().unwrap_or(self.seconds.len().saturating_sub(1))
     }
 
+    /// The seconds that a report shows: all of a load that has ended, and the complete ones of a load that goes on.
+    pub(crate) fn seconds_shown(&self) -> &[Second] {
+        match self.workers_seen.iter().all(|seen| seen.is_done) {
+            true => &self.seconds,
+            false => &self.seconds[..self.seconds_whole().min(self.seconds.len())],
+        }
+    }
+
     fn add_second(&mut self, worker: usize, delta: &Delta) {
         let at = delta.second as usize;
         if at >= SECONDS_MAX {
@@ -279,7 +288,7 @@ impl Results {
     }
 
     /// The times of the interval that begins with this second.
-    pub fn times_from(&self, second: usize) -> Option<&Times> {
+    pub(crate) fn times_from(&self, second: usize) -> Option<&Times> {
         let begins = second.is_multiple_of(self.interval);
         self.times.get(second / self.interval).filter(|_| begins)
     }
@@ -361,12 +370,26 @@ mod tests {
     use super::*;
     use crate::tally::StepDelta;
 
-    #[test]
-    fn a_long_load_keeps_a_bounded_number_of_times_and_each_count() {
+    fn results(workers: usize) -> Results {
         let text = "targets = [{ url = 'ws://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
                     sessions = [{ steps = [{ connect = { path = '/' } }] }]";
-        let scenario = Scenario::parse("long.toml", text).unwrap();
-        let mut results = Results::new("long", &scenario, 1);
+        Results::new("long", &Scenario::parse("long.toml", text).unwrap(), workers)
+    }
+
+    #[test]
+    fn a_report_of_a_load_that_goes_on_has_the_seconds_of_all_workers() {
+        let mut results = results(2);
+        let mut shown = |worker, second, is_last| {
+            results.add(worker, &Delta { second, is_last, ..Delta::default() });
+            results.seconds_shown().len()
+        };
+        assert_eq!([shown(0, 0, false), shown(0, 1, false), shown(1, 0, false)], [0, 0, 1]);
+        assert_eq!([shown(1, 2, true), shown(0, 2, true)], [2, 3]);
+    }
+
+    #[test]
+    fn a_long_load_keeps_a_bounded_number_of_times_and_each_count() {
+        let mut results = results(1);
         let seconds = 3 * INTERVALS_MAX as u32;
         for second in 0..seconds {
             let due = Snapshot::from(vec![(1_000_000, 2)]);

@@ -75,7 +75,7 @@ pub struct LoadOptions {
     pub phases: Option<Sender<PhaseEvent>>,
 }
 
-/// Run a load to its end; `watch` receives the results while they grow.
+/// Runs a load to its end; `watch` receives the results while they grow.
 pub fn run_load(
     source: &Source,
     options: &LoadOptions,
@@ -101,6 +101,7 @@ pub fn run_load(
     }
     let mut results = Results::new(&source.name, &scenario, links.len());
     let (mut workers, origin) = Workers::begin(source, links, &sender)?;
+    // Only the workers have senders now, so the collection ends with the last worker.
     drop(sender);
     std::thread::scope(|scope| {
         let _announcing = phases::announce(scope, &scenario, origin, options.phases.clone());
@@ -114,7 +115,7 @@ pub fn workers_here(scenario: &Scenario, options: &LoadOptions) -> anyhow::Resul
     workers_for(scenario, options, raise_open_file_limit())
 }
 
-/// Start a process for each worker. Returns none when one worker is enough, which then runs as a
+/// Starts a process for each worker. Returns none when one worker is enough, which then runs as a
 /// thread.
 fn links_to_processes(
     scenario: &Scenario,
@@ -127,7 +128,7 @@ fn links_to_processes(
     }
 }
 
-/// Connect to the agents, once for each worker.
+/// Connects to the agents, once for each worker.
 fn links_to_agents(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result<Vec<Link>> {
     let mut links = Vec::new();
     let mut files_min = u64::MAX;
@@ -191,7 +192,7 @@ fn run_here(
     }
 }
 
-/// Collect the reports of all workers until the last one has ended.
+/// Collects the reports of all workers until the last one has ended.
 fn collect(
     receiver: &Receiver<(usize, WorkerEvent)>,
     results: &mut Results,

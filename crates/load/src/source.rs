@@ -31,7 +31,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Read a scenario, and all files that it names. Their paths are relative to its folder.
+    /// Reads a scenario, and all files that it names. Their paths are relative to its folder.
     pub fn read(path: &Path) -> anyhow::Result<Source> {
         let name = path.display().to_string();
         let text = read_text(path).with_context(|| format!("cannot read {name}"))?;
@@ -45,8 +45,8 @@ impl Source {
         Ok(Source { name, text, files, ..Source::default() })
     }
 
-    /// Use other values in place of those in the scenario. A key is a path such as `phases.join.rate`, in which a
-    /// phase or a session has its name.
+    /// Uses other values in place of those in the scenario. A key is a path such as
+    /// `phases.join.rate`, in which a phase or a session has its name.
     pub fn set(&mut self, values: &[(String, String)]) -> anyhow::Result<()> {
         if !values.is_empty() {
             self.text = with_values(&self.text, values).with_context(|| self.name.clone())?;

@@ -175,7 +175,7 @@ impl Tally {
         }
     }
 
-    /// Record a finished step: when it was due, when it began, and the present time.
+    /// Records a finished step: when it was due, when it began, and the present time.
     pub(crate) fn step(&mut self, step: StepId, due: Instant, begun: Instant, now: Instant) {
         self.record(step, now.since(due), now.since(begun)).last_done_at = now.since(Instant::ZERO);
     }
@@ -192,7 +192,8 @@ impl Tally {
         times
     }
 
-    /// Record a step that was not answered: how long it has waited. Its answer would have taken longer.
+    /// Records a step that was not answered: how long it has waited. Its answer would have taken
+    /// longer.
     pub(crate) fn unanswered(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
         self.record(step, since_due, since_begun).unanswered += 1;
     }
@@ -224,10 +225,14 @@ impl Tally {
     }
 
     pub(crate) fn count(&mut self, event: &'static str) {
-        *self.counters.entry(event).or_default() += 1;
+        self.count_many(event, 1);
     }
 
-    /// Note an answer, unless there were many.
+    pub(crate) fn count_many(&mut self, event: &'static str, count: u64) {
+        *self.counters.entry(event).or_default() += count;
+    }
+
+    /// Notes an answer, unless there were many.
     pub(crate) fn note_match(&mut self, noted: Match) {
         if self.matches_total < MATCHES_MAX {
             self.matches_total += 1;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use watchfire_report::units::duration;
 
+use crate::order::{MISSING, RECEIVED, REPEATED};
 use crate::results::{Results, Step};
 use crate::scenario::{StepThresholds, Thresholds};
 
@@ -16,7 +17,7 @@ pub struct Verdict {
     pub is_kept: bool,
 }
 
-/// Check every threshold, in the order of the scenario.
+/// Checks every threshold, in the order of the scenario.
 pub fn judge(thresholds: &Thresholds, results: &Results) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     let counts = &results.counts;
@@ -49,11 +50,39 @@ pub fn judge(thresholds: &Thresholds, results: &Results) -> Vec<Verdict> {
         let p99 = results.lateness.quantile(0.99);
         verdicts.push(within("start lateness p99", max, p99));
     }
+    judge_order(thresholds, results, &mut verdicts);
     judge_broadcasts(thresholds, results, &mut verdicts);
     for (name, threshold) in &thresholds.steps {
         verdicts.extend(judge_step(name, threshold, results));
     }
     verdicts
+}
+
+/// Without a message, nothing is known about the order.
+fn judge_order(thresholds: &Thresholds, results: &Results, verdicts: &mut Vec<Verdict>) {
+    let count = |name: &str| results.counters.get(name).copied().unwrap_or(0);
+    let received = count(RECEIVED);
+    for (name, max) in
+        [(MISSING, thresholds.in_order_missing_max), (REPEATED, thresholds.in_order_repeated_max)]
+    {
+        let Some(max) = max else { continue };
+        let measured = match received {
+            0 => "nothing was received".to_owned(),
+            _ => count(name).to_string(),
+        };
+        verdicts.push(verdict(
+            format!("{name} ≤ {max}"),
+            measured,
+            received > 0 && count(name) <= max,
+        ));
+    }
+    if let Some(min) = thresholds.in_order_received_min {
+        verdicts.push(verdict(
+            format!("{RECEIVED} ≥ {min}"),
+            received.to_string(),
+            received >= min,
+        ));
+    }
 }
 
 fn judge_broadcasts(thresholds: &Thresholds, results: &Results, verdicts: &mut Vec<Verdict>) {

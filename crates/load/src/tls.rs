@@ -96,19 +96,19 @@ impl TlsConnection {
         Ok(TlsConnection(connection))
     }
 
-    /// Accept bytes to send. They leave with [`TlsConnection::take_output`], after the handshake.
+    /// Accepts bytes to send. They leave with [`TlsConnection::take_output`], after the handshake.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.0.writer().write_all(bytes).expect("the buffer has no limit");
     }
 
-    /// Append what the socket should send.
+    /// Appends what the socket should send.
     pub(crate) fn take_output(&mut self, out: &mut Vec<u8>) {
         while self.0.wants_write() {
             self.0.write_tls(out).expect("writing to a vector cannot fail");
         }
     }
 
-    /// Accept bytes of the socket, and append what they contain. Returns whether the server has
+    /// Accepts bytes of the socket, and appends what they contain. Returns whether the server has
     /// ended the connection.
     pub(crate) fn read(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, TlsFailure> {
         let mut is_ended = false;

@@ -35,7 +35,7 @@ pub(crate) enum Begin {
 /// The line after which a worker ends.
 pub(crate) const STOP: &str = "stop";
 
-/// Run one worker for the controller at the other end. The controller sends the job as a line of
+/// Runs one worker for the controller at the other end. The controller sends the job as a line of
 /// JSON, the worker answers that it is ready, and the controller sends the start time. Then the
 /// worker reports once a second, until the load ends, the controller stops it, or the connection
 /// ends.
@@ -71,7 +71,7 @@ pub fn run_worker(
     Ok(())
 }
 
-/// Run a scenario whose users send every message back instead of reading it, so that a test suite
+/// Runs a scenario whose users send every message back instead of reading it, so that a test suite
 /// can judge the client's side of RFC 6455. Nothing is measured.
 #[doc(hidden)]
 pub fn echo(source: &Source) -> anyhow::Result<()> {

@@ -76,8 +76,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Give each worker its share of the users, and start all at the same time, which is returned. Reports go
-    /// to the sender.
+    /// Gives each worker its share of the users, and starts all at the same time, which is
+    /// returned. Reports go to the sender.
     pub(crate) fn begin(
         source: &Source,
         mut links: Vec<Link>,
@@ -119,7 +119,7 @@ impl Workers {
     }
 }
 
-/// Forward the reports of a worker until its last one.
+/// Forwards the reports of a worker until its last one.
 fn listen(index: usize, output: impl BufRead, sender: &Sender<(usize, WorkerEvent)>) {
     let mut is_done = false;
     for line in output.lines() {

@@ -11,7 +11,6 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use serde::{Deserialize, Serialize};
 
 use crate::html::escape;
 use crate::units;
@@ -30,8 +29,8 @@ const PLOT_HEIGHT: i32 = 190;
 const X_LABELS_HEIGHT: i32 = 38;
 const PANEL_GAP: i32 = 22;
 const BAR_HEIGHT: i32 = 22;
-const BAR_NAMES_WIDTH: i32 = 230;
-const BAR_VALUES_WIDTH: i32 = 150;
+/// Bars alone need less width than lines, and their text is legible on a phone.
+const BARS_WIDTH: i32 = 460;
 const NOTE_HEIGHT: i32 = 17;
 /// Estimated width of a character of the legend.
 const CHARACTER_WIDTH: i32 = 7;
@@ -49,7 +48,7 @@ const AXIS: [u32; 2] = [0x94a3b8, 0x5b6472];
 const PAPER: [u32; 2] = [0xfffdf9, 0x171412];
 
 /// A picture of one or more panels, one below the other.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Chart {
     /// A text description, for readers who cannot see the picture.
     pub label: String,
@@ -59,7 +58,7 @@ pub struct Chart {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub enum Panel {
     /// Lines over a common horizontal axis.
     Lines {
@@ -70,7 +69,6 @@ pub enum Panel {
         /// The lines, drawn in this order.
         lines: Vec<Line>,
         /// Values to compare with.
-        #[serde(default)]
         markers: Vec<Marker>,
     },
     /// Horizontal bars with a common scale that begins at 0.
@@ -85,7 +83,7 @@ pub enum Panel {
 }
 
 /// An axis of a panel; it begins at 0.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Axis {
     /// The measured quantity.
     pub label: String,
@@ -95,11 +93,10 @@ pub struct Axis {
     pub step: Option<f64>,
     /// Whether each tick is ten times the one before. Values must be above 0.
     pub is_log: bool,
-    #[serde(default)]
     pub format: TickFormat,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum TickFormat {
     /// `1,000`
     #[default]
@@ -110,7 +107,7 @@ pub enum TickFormat {
     Percent,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Line {
     /// The name in the legend; a line without a name is not in the legend.
     pub name: String,
@@ -118,18 +115,13 @@ pub struct Line {
     /// The axis it is measured on.
     pub side: Side,
     /// From nearly 0, invisible, to 1.
-    #[serde(default = "opaque")]
     pub opacity: f64,
     /// A point whose second number is not finite interrupts the line.
     pub points: Vec<(f64, f64)>,
 }
 
-const fn opaque() -> f64 {
-    1.0
-}
-
 /// A value to compare lines with, drawn across the panel.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Marker {
     pub name: String,
     pub colour: Colour,
@@ -138,19 +130,36 @@ pub struct Marker {
     pub at: f64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Bar {
     /// The label at its left.
     pub name: String,
     pub colour: Colour,
     pub value: f64,
+    /// The text after it; `None` is the value.
+    pub text: Option<String>,
+    /// The smallest and the largest of the values that it stands for, drawn as a thin line.
+    pub range: Option<[f64; 2]>,
     /// A value it should not exceed, drawn as a line across it.
-    #[serde(default)]
     pub limit: Option<BarLimit>,
 }
 
+impl Bar {
+    /// A bar of one value, without a limit.
+    pub fn new(name: impl Into<String>, colour: Colour, value: f64) -> Self {
+        Bar { name: name.into(), colour, value, text: None, range: None, limit: None }
+    }
+
+    /// The largest value that is drawn.
+    fn end(&self) -> f64 {
+        let others =
+            [self.limit.as_ref().map(|limit| limit.value), self.range.map(|range| range[1])];
+        others.into_iter().flatten().fold(self.value, f64::max)
+    }
+}
+
 /// A value that a bar should not exceed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct BarLimit {
     /// The value, in the unit of the bar.
     pub value: f64,
@@ -159,14 +168,14 @@ pub struct BarLimit {
 }
 
 /// The vertical axis that a line is measured on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
 }
 
 /// A colour that is distinct from the others in light and dark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     Orange,
     Blue,
@@ -239,23 +248,30 @@ impl Chart {
         self.inline_svg().replacen("<svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"", 1)
     }
 
+    /// The chart in an HTML page. A narrow screen scrolls it sideways, so that its text stays readable.
+    pub(crate) fn figure(&self) -> String {
+        let class = if self.has_only_bars() { "scroll bars" } else { "scroll chart" };
+        format!("<div class=\"{class}\">{}</div>", self.inline_svg())
+    }
+
     /// The chart as an element of an HTML page.
-    pub fn inline_svg(&self) -> String {
+    fn inline_svg(&self) -> String {
         let notes_height = self.notes.len() as i32 * NOTE_HEIGHT;
         let panels_height: i32 = self.panels.iter().map(Panel::height).sum();
         let height = MARGIN / 2 + panels_height + notes_height + MARGIN / 2;
+        let width = self.width();
         let mut svg = String::new();
         {
-            let size = ((WIDTH * PIXELS) as u32, (height * PIXELS) as u32);
+            let size = ((width * PIXELS) as u32, (height * PIXELS) as u32);
             let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             self.draw(&area).expect("drawing into a string succeeds");
             area.present().expect("drawing into a string succeeds");
         }
         let start = svg.find('>').map_or(0, |end| end + 1);
         format!(
-            "<svg width=\"{WIDTH}\" height=\"{height}\" \
+            "<svg width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<style>{}</style>{}",
-            WIDTH * PIXELS,
+            width * PIXELS,
             height * PIXELS,
             escape(&self.label),
             dark_style(),
@@ -263,12 +279,20 @@ impl Chart {
         )
     }
 
+    fn has_only_bars(&self) -> bool {
+        self.notes.is_empty() && self.panels.iter().all(|panel| matches!(panel, Panel::Bars { .. }))
+    }
+
+    fn width(&self) -> i32 {
+        if self.has_only_bars() { BARS_WIDTH } else { WIDTH }
+    }
+
     fn draw(&self, area: &Area<'_>) -> Drawn {
         area.fill(&rgb(PAPER))?;
         let mut top = MARGIN / 2;
         for panel in &self.panels {
             let height = panel.height();
-            panel.draw(&part(area, 0, top, WIDTH, height))?;
+            panel.draw(&part(area, 0, top, self.width(), height))?;
             top += height;
         }
         for note in &self.notes {
@@ -421,25 +445,38 @@ fn draw_marker(
 }
 
 fn draw_bars(area: &Area<'_>, decimals: usize, bars: &[Bar]) -> Drawn {
-    let reach =
-        |bar: &Bar| bar.limit.as_ref().map_or(bar.value, |limit| limit.value.max(bar.value));
-    let longest = bars.iter().map(reach).filter(|value| value.is_finite());
+    let longest = bars.iter().map(Bar::end).filter(|value| value.is_finite());
     let longest = longest.fold(f64::MIN_POSITIVE, f64::max);
-    let left = MARGIN + BAR_NAMES_WIDTH;
-    let room = f64::from(WIDTH - left - BAR_VALUES_WIDTH - MARGIN);
+    let text = |bar: &Bar| bar.text.clone().unwrap_or_else(|| units::number(bar.value, decimals));
+    let label = |bar: &Bar| bar.limit.as_ref().map_or(0, |limit| limit.label.chars().count());
+    let widest = |of: &dyn Fn(&Bar) -> usize| {
+        CHARACTER_WIDTH * bars.iter().map(of).max().unwrap_or(0) as i32 + 20
+    };
+    let left = MARGIN + widest(&|bar| bar.name.chars().count());
+    let after = widest(&|bar| text(bar).chars().count() + label(bar));
+    let width = area.dim_in_pixel().0 as i32 / PIXELS;
+    let room = f64::from((width - left - after - MARGIN).max(BAR_HEIGHT));
     let x = |value: f64| left + (room * value.max(0.0) / longest) as i32;
     for (row, bar) in bars.iter().enumerate() {
         let top = TITLE_HEIGHT + row as i32 * BAR_HEIGHT;
         let shape = [at(left, top + 3), at(x(bar.value).max(left + 1), top + 17)];
         area.draw_text(&bar.name, &normal(), at(MARGIN, top + 4))?;
         area.draw(&Rectangle::new(shape, rgb(bar.colour.shades()).filled()))?;
-        let value = units::number(bar.value, decimals);
-        area.draw_text(&value, &normal(), at(x(reach(bar)) + 6, top + 4))?;
+        if let Some(range) = bar.range {
+            let [from, to] = range.map(x);
+            for (from, to, height) in [(from, to, 1), (from - 1, from + 1, 4), (to - 1, to + 1, 4)]
+            {
+                let shape = [at(from, top + 10 - height), at(to, top + 10 + height)];
+                area.draw(&Rectangle::new(shape, rgb(INK).filled()))?;
+            }
+        }
+        let value = text(bar);
+        area.draw_text(&value, &normal(), at(x(bar.end()) + 6, top + 4))?;
         if let Some(limit) = &bar.limit {
             let (at_limit, blue) = (x(limit.value), Colour::Blue.shades());
             let shape = [at(at_limit - 1, top), at(at_limit + 1, top + 20)];
             area.draw(&Rectangle::new(shape, rgb(blue).filled()))?;
-            let after = x(reach(bar)) + 14 + CHARACTER_WIDTH * value.chars().count() as i32;
+            let after = x(bar.end()) + 14 + CHARACTER_WIDTH * value.chars().count() as i32;
             area.draw_text(&limit.label, &small(blue), at(after, top + 5))?;
         }
     }
@@ -629,10 +666,23 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_has_its_range_and_its_text() {
+        let rectangles = |range| {
+            let bar = Bar { range, text: Some("<2 s>".into()), ..Bar::new("b", Colour::Blue, 2.0) };
+            let panel = Panel::Bars { title: "t".into(), decimals: 1, bars: vec![bar] };
+            let svg = Chart { panels: vec![panel], ..Chart::default() }.svg();
+            assert!(svg.contains("\n&lt;2 s&gt;\n"), "{svg}");
+            assert!(svg.contains(&format!("width=\"{BARS_WIDTH}\"")), "narrow enough for a phone");
+            svg.matches("<rect").count()
+        };
+        assert_eq!(rectangles(Some([1.0, 4.0])), rectangles(None) + 3, "a line and its two ends");
+    }
+
+    #[test]
     fn every_colour_has_a_dark_shade() {
         let bars = Colour::ALL.map(|colour| {
             let limit = Some(BarLimit { value: 3.0, label: "at most 3".into() });
-            Bar { name: format!("{colour:?}"), colour, value: 2.0, limit }
+            Bar { limit, range: Some([1.0, 4.0]), ..Bar::new(format!("{colour:?}"), colour, 2.0) }
         });
         let panel = Panel::Bars { title: "bars".into(), decimals: 1, bars: bars.into() };
         let chart = Chart { label: "bars".into(), panels: vec![panel], notes: vec!["n".into()] };

@@ -46,7 +46,7 @@ impl Histogram {
         self.0.record_n(nanos, count).expect("the histogram grows as far as an hour");
     }
 
-    /// Add the counts of another histogram.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Snapshot) {
         for (nanos, count) in &other.0 {
             self.record_many(*nanos, *count);
@@ -131,7 +131,7 @@ impl From<&Snapshot> for Histogram {
 }
 
 impl Snapshot {
-    /// Add the counts of another snapshot.
+    /// Adds the counts of another snapshot.
     pub fn merge(&mut self, other: &Snapshot) {
         for (nanos, count) in &other.0 {
             *self.0.entry(*nanos).or_default() += count;

@@ -1,5 +1,7 @@
 //! HTML pages that need no other file.
 
+use crate::chart::Chart;
+
 /// Colours follow the reader's light or dark setting, as the charts do.
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1d1f21; --paper: #fffdf9; --faint: #8884; --dim: #6b6f76;
@@ -7,18 +9,24 @@ const STYLE: &str = "
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e6e3; --paper: #171412; --dim: #9aa0a8;
   --bad: #f87171; --good: #4ade80; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+  max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; } .good { color: var(--good); }
 .scroll { overflow-x: auto; } .scroll + .scroll { margin-top: 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--faint); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; white-space: normal; }
-th { font-weight: 600; color: var(--dim); }
+th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 11rem; }
+th { font-weight: 600; color: var(--dim); white-space: normal; min-width: 5rem; vertical-align: bottom;
+  text-wrap: balance; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }
 dt { color: var(--dim); } dd { margin: 0; }
+summary { cursor: pointer; } details table { width: auto; }
 svg { width: 100%; height: auto; margin: .6rem 0; }
-.chart svg { min-width: 36rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 36rem), 1fr)); gap: 0 1.5rem; }
+.chart svg { min-width: 36rem; } .chart { min-width: 0; }
+.bars svg { max-width: 34rem; }
+.charts:not(:has(.chart)) { grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+.scroll + .scroll.bars, .scroll + .scroll.chart { margin-top: 0; }
 ";
 
 /// A complete page. `title` is text; `body` is HTML.
@@ -29,6 +37,12 @@ pub fn page(title: &str, body: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width\">\
          <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>{body}</html>\n"
     )
+}
+
+/// Charts beside each other as far as the screen is wide enough.
+pub fn charts(charts: &[Chart]) -> String {
+    let figures: String = charts.iter().map(Chart::figure).collect();
+    format!("<div class=\"charts\">{figures}</div>")
 }
 
 pub fn escape(text: &str) -> String {

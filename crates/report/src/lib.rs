@@ -1,6 +1,6 @@
 //! The output of the measuring tools: units, histograms, tables, charts and HTML.
 //!
-//! `load`, `sim`, `cli` and the bench share this crate, so that a duration, a table or a chart looks
+//! `load`, `sim`, `lab` and `cli` share this crate, so that a duration, a table or a chart looks
 //! the same wherever it appears. Charts are SVG and follow the reader's light or dark setting.
 //!
 //! The parser of scenario files ([`scenario`]) is here too, because a scenario uses the same
@@ -33,5 +33,5 @@ pub use chart::{
     Axis, Bar, BarLimit, Cell, Cells, Chart, Colour, Line, Marker, Panel, Side, TickFormat,
 };
 pub use histogram::{Histogram, Snapshot};
-pub use html::{escape, page};
+pub use html::{charts, escape, page};
 pub use table::Table;

@@ -1,11 +1,9 @@
 //! Tables for Markdown, for a terminal and for HTML.
 
-use serde::{Deserialize, Serialize};
-
 use crate::html::escape;
 
 /// A table. The first column is text, the others are numbers, aligned to the right.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     pub heads: Vec<String>,
     /// The cells of each row, one for each heading.

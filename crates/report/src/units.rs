@@ -51,30 +51,23 @@ pub fn duration(duration: Duration) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A size in decimal units, such as `1.5 MB`: for traffic and for memory of many sockets.
-pub fn bytes(bytes: u64) -> String {
-    scaled(bytes, 1000.0, &DECIMAL_UNITS)
-}
-
-/// A size in binary units, such as `1.5 MiB`: for files and blocks.
+/// A size in binary units, such as `1.5 MiB`. All sizes are in these, so that two of them can be compared.
 pub fn binary_bytes(bytes: u64) -> String {
-    scaled(bytes, 1024.0, &BINARY_UNITS)
-}
-
-/// A rate in bytes per second, such as `1.5 MB/s`.
-pub fn byte_rate(bytes_per_second: f64) -> String {
-    bytes(bytes_per_second as u64) + "/s"
-}
-
-fn scaled(bytes: u64, step: f64, units: &[&str]) -> String {
     let mut value = bytes as f64;
     let mut unit = 0;
-    // A little below the step: rounding must not show 1024.0 of the smaller unit.
-    while value >= step - 0.05 && unit + 1 < units.len() {
-        value /= step;
+    // A little below the step: rounding must not show 1024 of the smaller unit.
+    while value >= 1023.5 && unit + 1 < BINARY_UNITS.len() {
+        value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
+    // Four digits at most, for columns of a terminal.
+    let decimals = usize::from(unit > 0 && value < 999.95);
+    format!("{value:.decimals$} {}", BINARY_UNITS[unit])
+}
+
+/// A rate in bytes per second, such as `1.5 MiB/s`.
+pub fn byte_rate(bytes_per_second: f64) -> String {
+    binary_bytes(bytes_per_second as u64) + "/s"
 }
 
 /// A duration such as `10s` or `1m 30s`, at most a year.
@@ -214,15 +207,15 @@ mod tests {
             (0, "0 B"),
             (1023, "1023 B"),
             (1536, "1.5 KiB"),
+            (1_023_900, "999.9 KiB"),
+            (1_047_552, "1023 KiB"),
             (1_048_575, "1.0 MiB"),
             (314_572_800, "300.0 MiB"),
-            (u64::MAX, "16777216.0 TiB"),
+            (u64::MAX, "16777216 TiB"),
         ] {
             assert_eq!(binary_bytes(bytes), text);
         }
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(8_200_000_000), "8.2 GB");
-        assert_eq!(byte_rate(1_500_000.0), "1.5 MB/s");
+        assert_eq!(byte_rate(1_572_864.0), "1.5 MiB/s");
     }
 
     #[test]

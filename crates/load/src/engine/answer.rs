@@ -21,7 +21,7 @@ enum Next {
 }
 
 impl<'a> Engine<'a> {
-    /// Complete the current step with an answer.
+    /// Completes the current step with an answer.
     pub(super) fn complete_with(
         &mut self,
         index: usize,
@@ -69,12 +69,14 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Compare an answer with all patterns, up to the first one that changes how the session goes on.
+    /// Compares an answer with all patterns, up to the first one that changes how the session goes
+    /// on.
     fn check(&mut self, index: usize, answer: &Answer, content: &Content<'_>) -> Next {
         for check in &answer.checks {
             let is_match = check.is_match(content, &self.text_context(&self.users[index]));
             self.tally.count(if is_match { "match" } else { "nomatch" });
             if is_match != check.acts_on_match {
+                // The limits are for attempts in a row.
                 match check.action {
                     Action::Repeat { .. } => self.memory(index).repeats = 0,
                     Action::Restart { .. } => self.memory(index).restarts = 0,
@@ -154,6 +156,7 @@ impl<'a> Engine<'a> {
                     return self.advance(index);
                 }
                 let at = now + pause;
+                // The scenario asks for the pause, so it is no delay of the step that follows.
                 (user.anchor, user.due) = (at, at);
                 self.wake_at(index, at);
             }
@@ -162,7 +165,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// End the session of a user: it has reached its end, or one of its steps says so.
+    /// Ends the session of a user: it has reached its end, or one of its steps says so.
     pub(super) fn end_session(&mut self, index: usize) {
         self.tally.counts.finished += 1;
         self.end_page(index);
@@ -171,7 +174,7 @@ impl<'a> Engine<'a> {
         self.remove(index);
     }
 
-    /// End the load, because a step of this user says so.
+    /// Ends the load, because a step of this user says so.
     pub(super) fn end_load(&mut self, index: usize) {
         self.is_aborted = true;
         self.end_session(index);

@@ -68,7 +68,11 @@ impl Engine<'_> {
                 weighted(&mut rng, self.scenario.sessions.iter().map(|session| session.weight))
             }
         };
-        User::new(number, at, session as u16, self.target_of(number, &mut rng))
+        let target = match self.scenario.sessions[session].server {
+            Some(server) => server.min(self.scenario.targets.len() as u16 - 1),
+            None => self.target_of(number, &mut rng),
+        };
+        User::new(number, at, session as u16, target)
     }
 
     /// The server of a user. Users of servers with the same weight take turns; others are drawn.

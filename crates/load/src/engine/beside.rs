@@ -13,7 +13,7 @@ use crate::http::Response;
 use crate::scenario::{Op, Poll};
 
 impl Engine<'_> {
-    /// Begin to poll. The poll takes over the connection of the user; a later request of the user
+    /// Begins to poll. The poll takes over the connection of the user; a later request of the user
     /// opens another one.
     pub(super) fn begin_beside(&mut self, index: usize) -> Turn {
         let now = self.clock.now();
@@ -65,13 +65,13 @@ impl Engine<'_> {
         self.send_or_connect(at);
     }
 
-    /// Handle the answer to a poll: count it, give it to a step of the user that waits for it, and
-    /// poll again.
+    /// Handles the answer to a poll: counts it, gives it to a step of the user that waits for it,
+    /// and polls again.
     pub(super) fn handle_beside(&mut self, at: usize, poll: &Poll, response: &Response<'_>) {
         if let Some(failure) = self.check_response(at, &poll.request, response) {
             return self.fail(at, failure);
         }
-        self.delivered_by_poll(&response.body);
+        self.delivered(at, &response.body, !response.body.is_empty());
         self.measure(at, poll.request.step);
         let number = self.users[at].number;
         self.poll_beside(at, self.clock.now());
@@ -92,7 +92,7 @@ impl Engine<'_> {
         }
     }
 
-    /// End the poll of a user that has ended.
+    /// Ends the poll of a user that has ended.
     pub(super) fn end_beside(&mut self, beside: Option<Beside>) {
         if let Some(Beside::Poll(at)) = beside {
             let at = at as usize;

@@ -55,7 +55,7 @@ impl LinkCache {
 }
 
 impl Engine<'_> {
-    /// Request the files of the page whose answer this is.
+    /// Requests the files of the page whose answer this is.
     pub(super) fn note_page(&mut self, index: usize, files: &Files, response: &Response<'_>) {
         let path = self.full_path(&self.users[index], &files.page);
         let begun = self.clock.now();
@@ -70,7 +70,7 @@ impl Engine<'_> {
         links.iter().for_each(|link| add(link.clone(), &mut page.found));
     }
 
-    /// Forget the files of the page before, if an error has left some.
+    /// Forgets the files of the page before, if an error has left some.
     pub(super) fn forget_files(&mut self, index: usize) {
         if let Some(memory) = &mut self.users[index].memory {
             memory.files = None;
@@ -94,7 +94,7 @@ impl Engine<'_> {
         page.found.get(page.requested).map(|path| Text::literal(path))
     }
 
-    /// Handle the answer to the request of a file, and continue with the next one.
+    /// Handles the answer to the request of a file, and continues with the next one.
     pub(super) fn handle_file(&mut self, index: usize, files: &Files, response: &Response<'_>) {
         if let Some(failure) = self.check_response(index, &files.request, response) {
             return self.complete_with_error(index, failure);
@@ -112,7 +112,7 @@ impl Engine<'_> {
     }
 }
 
-/// Add a file unless the list has it already, or is full.
+/// Adds a file unless the list has it already, or is full.
 fn add(link: Arc<str>, files: &mut Vec<Arc<str>>) {
     if files.len() < FILES_MAX && !files.contains(&link) {
         files.push(link);

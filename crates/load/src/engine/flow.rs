@@ -30,7 +30,7 @@ impl<'a> Engine<'a> {
         user.memory.get_or_insert_with(|| Box::new(Memory::new(values)))
     }
 
-    /// Do a step that sends nothing and waits for no answer.
+    /// Does a step that sends nothing and waits for no answer.
     pub(super) fn begin_flow(&mut self, index: usize, op: &'a Op) -> Turn {
         match op {
             Op::Meet => self.meet(index),
@@ -259,7 +259,7 @@ impl<'a> Engine<'a> {
         self.next_op(index)
     }
 
-    /// Record the groups that a failed user has begun, with the time until now.
+    /// Records the groups that a failed user has begun, with the time until now.
     pub(super) fn measure_groups_in_vain(&mut self, index: usize) {
         let now = self.clock.now();
         let user = &mut self.users[index];
@@ -281,12 +281,13 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Wait until enough users wait.
+    /// Waits until enough users wait.
     fn meet(&mut self, index: usize) -> Turn {
         self.end_page(index);
         self.meeting.users.push((index, self.users[index].number));
         self.meeting.last_came_at = self.clock.now();
         self.users[index].waiting = Waiting::Others;
+        // Workers do not talk to each other, so the users of each worker meet on their own.
         let enough = self.share.of(self.scenario.meeting_size).max(1);
         if self.meeting.users.len() as u64 >= enough {
             self.end_meeting();
@@ -294,7 +295,7 @@ impl<'a> Engine<'a> {
         Turn::Wait
     }
 
-    /// Let the users go on when nobody has come for a while.
+    /// Lets the users go on when nobody has come for a while.
     pub(super) fn check_meeting(&mut self, now: Instant) {
         let is_old = now.since(self.meeting.last_came_at) >= MEETING_TIMEOUT;
         if is_old && !self.meeting.users.is_empty() {
@@ -306,6 +307,7 @@ impl<'a> Engine<'a> {
     fn end_meeting(&mut self) {
         let now = self.clock.now();
         for (index, number) in std::mem::take(&mut self.meeting.users) {
+            // A user may have ended since it came, and another one may have its slot.
             if self.has_user(index, number) && self.users[index].waiting == Waiting::Others {
                 let user = &mut self.users[index];
                 user.position += 1;
@@ -315,7 +317,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Continue with another protocol. Its connection may be one that was kept.
+    /// Continues with another protocol. Its connection may be one that was kept.
     fn change_protocol(&mut self, index: usize, change: ChangeProtocol) -> Turn {
         let number = self.users[index].number;
         match change.stores {
@@ -363,7 +365,7 @@ impl<'a> Engine<'a> {
         self.watch(index);
     }
 
-    /// Count the kept websocket of a user as closed.
+    /// Counts the kept websocket of a user as closed.
     pub(super) fn note_dropped(&mut self, kept: Option<Kept>) {
         let is_open = kept.is_some_and(|kept| kept.connection == Connection::Open);
         self.connected -= u64::from(is_open);
@@ -393,6 +395,7 @@ impl Bucket {
     pub(super) fn available(&mut self, now: Instant) -> u64 {
         let nanos = u128::from(now.since(self.filled_at).as_nanos() as u64);
         let earned = nanos * u128::from(self.rate.bytes_per_second) / 1_000_000_000;
+        // Without a whole byte the time stays, or frequent calls would never fill the bucket.
         if earned > 0 {
             let earned = u64::try_from(earned).unwrap_or(u64::MAX);
             self.tokens = self.tokens.saturating_add(earned).min(self.rate.burst_bytes);

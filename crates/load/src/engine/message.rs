@@ -40,7 +40,7 @@ struct Outcome<'a> {
 }
 
 impl Received {
-    /// Classify a text message. Unknown messages are [`Received::Other`].
+    /// Classifies a text message. Unknown messages are [`Received::Other`].
     pub(super) fn read(serializer: Serializer, message: &[u8]) -> Received {
         // This check alone distinguishes nearly every broadcast from a reply.
         if memmem::find(message, b"\"phx_").is_none() {

@@ -33,8 +33,9 @@ use watchfire_types::{Instant, Rng};
 use crate::arrivals::{ArrivalShare, Arrivals};
 use crate::clock::{Clock, cpu_time, monotonic};
 use crate::open_files::make_room_for_files;
+use crate::order;
 use crate::sampling::seed_for;
-use crate::scenario::{Scenario, TextContext};
+use crate::scenario::{Mark, Scenario, TextContext};
 use crate::tally::{Delta, Tally};
 
 use addresses::Addresses;
@@ -74,7 +75,7 @@ impl Share {
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Stop the load. Active users count as cut off.
+    /// Stops the load. Active users count as cut off.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -159,6 +160,11 @@ impl<'a> Engine<'a> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer = Timer::new(&epoll)?;
         make_room_for_files(&epoll, share.of(scenario.files_at_once_max()));
+        let mut tally = Tally::new(scenario.steps.len());
+        if scenario.recovered.is_some() {
+            // Results have these also when they are 0.
+            order::COUNTERS.iter().for_each(|name| tally.count_many(name, 0));
+        }
         Ok(Engine {
             scenario,
             users_max: share.of(scenario.users_max),
@@ -179,7 +185,7 @@ impl<'a> Engine<'a> {
             read_buffer: vec![0; READ_BYTES],
             message_buffer: Vec::new(),
             frame_buffer: Vec::new(),
-            tally: Tally::new(scenario.steps.len()),
+            tally,
             audiences: vec![Audience::default(); scenario.audiences.count],
             rng: Rng::from_seed(seed_for(scenario.seed, share.index as u64, u64::MAX)),
             timer,
@@ -202,8 +208,8 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Run the load to its end, or until it is stopped. `report` receives the results every second;
-    /// it returns `false` to end the load.
+    /// Runs the load to its end, or until it is stopped. `report` receives the results every
+    /// second; it returns `false` to end the load.
     pub(crate) fn run(
         mut self,
         stop: &StopFlag,
@@ -283,7 +289,7 @@ impl<'a> Engine<'a> {
         delta
     }
 
-    /// Wait for events until `next`; `None` does not wait.
+    /// Waits for events until `next`; `None` does not wait.
     fn poll(&mut self, next: Option<Instant>) -> std::io::Result<()> {
         let next = next.filter(|next| *next > self.clock.now());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -305,7 +311,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Handle the events of some sockets.
+    /// Handles the events of some sockets.
     fn serve_events(&mut self) {
         let end = (self.events_seen + EVENTS_PER_TURN).min(self.events.len());
         while self.events_seen < end {
@@ -365,15 +371,10 @@ impl<'a> Engine<'a> {
 
     fn text_context<'b>(&'b self, user: &'b User) -> TextContext<'b> {
         let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
-        self.text_context_at(user, now, false)
+        self.text_context_at(user, now, Mark::Nothing)
     }
 
-    fn text_context_at<'b>(
-        &'b self,
-        user: &'b User,
-        now: Duration,
-        is_broadcast: bool,
-    ) -> TextContext<'b> {
+    fn text_context_at<'b>(&'b self, user: &'b User, now: Duration, mark: Mark) -> TextContext<'b> {
         TextContext {
             variables: &self.scenario.variables,
             seed: self.scenario.seed,
@@ -381,7 +382,7 @@ impl<'a> Engine<'a> {
             slots: user.memory.as_ref().map_or(&[][..], |memory| &memory.values),
             undefined: self.scenario.sessions[usize::from(user.session)].undefined,
             now,
-            is_broadcast,
+            mark,
         }
     }
 }

@@ -64,7 +64,7 @@ impl<'a> Engine<'a> {
         Some((scenario.pages.get(usize::from(visit.page))?, visit.join_ref))
     }
 
-    /// Push an event on the topic of the page; `false` if that ended the user.
+    /// Pushes an event on the topic of the page; `false` if that ended the user.
     fn push(&mut self, index: usize, reference: u32, event: &str, payload: &str) -> bool {
         let Some((page, join_ref)) = self.page(index) else { return true };
         let topic = &page.topic;
@@ -72,7 +72,7 @@ impl<'a> Engine<'a> {
         self.send_frame(index, Opcode::Text, text.as_bytes())
     }
 
-    /// Handle a message about the page of a user; returns whether it was one.
+    /// Handles a message about the page of a user; returns whether it was one.
     pub(super) fn handle_page_message(
         &mut self,
         index: usize,
@@ -144,7 +144,7 @@ impl<'a> Engine<'a> {
         self.pages_loading -= u64::from(is_loading);
     }
 
-    /// Keep the peers with the whole page that a reply names.
+    /// Keeps the peers with the whole page that a reply names.
     fn note_holders(&mut self, index: usize, message: &[u8]) {
         let response = response_of(Serializer::V2, message).unwrap_or_default();
         let response: Value = serde_json::from_str(response).unwrap_or_default();
@@ -156,7 +156,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Request the block from a random peer that has it, or ask the server for more peers.
+    /// Requests the block from a random peer that has it, or asks the server for more peers.
     fn request_block(&mut self, index: usize) {
         self.arm(index, PEER_TIMEOUT);
         let random = self.rng.next_u64();
@@ -209,7 +209,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Ask another peer for the page after a timeout; `false` if the step has timed out as a whole.
+    /// Asks another peer for the page after a timeout; `false` if the step has timed out as a
+    /// whole.
     pub(super) fn tries_next_peer(&mut self, index: usize) -> bool {
         let over_at: Instant = self.users[index].begun + self.scenario.step_timeout;
         let is_over = self.clock.now() >= over_at;

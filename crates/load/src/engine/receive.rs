@@ -1,5 +1,7 @@
 //! The receiving half of a user: bytes, frames and messages. HTTP responses are in `responses.rs`.
 
+use std::time::Duration;
+
 use memchr::memmem;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -12,8 +14,9 @@ use crate::broadcast::BroadcastId;
 use crate::clock::monotonic;
 use crate::failure::Failure;
 use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
+use crate::order::{self, Step};
 use crate::scenario::{
-    Answer, Content, Effect, Message, Op, Scenario, SentAt, Serializer, Wanted, sent_at,
+    Answer, Content, Effect, Found, Mark, Message, Op, SentAt, Serializer, Wanted, sent_at,
 };
 
 /// Full buffers read from one socket in one turn.
@@ -44,7 +47,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Read until the socket is empty, because epoll is edge-triggered. A socket with very much
+    /// Reads until the socket is empty, because epoll is edge-triggered. A socket with very much
     /// data continues in a later turn.
     fn read(&mut self, index: usize, flags: EventFlags) {
         let mut buffer = std::mem::take(&mut self.read_buffer);
@@ -71,7 +74,7 @@ impl<'a> Engine<'a> {
         usize::try_from(available).unwrap_or(max).min(max)
     }
 
-    /// Read again from the socket of a paused user that may receive bytes; returns whether it was.
+    /// Reads again from the socket of a paused user that may receive bytes; returns whether it was.
     pub(super) fn resumes_reading(&mut self, index: usize, now: Instant) -> bool {
         let memory = self.users[index].memory.as_mut();
         let Some(bucket) = memory.and_then(|memory| memory.bucket.as_mut()) else { return false };
@@ -84,7 +87,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Read once; returns whether the socket is empty.
+    /// Reads once; returns whether the socket is empty.
     fn read_once(&mut self, index: usize, flags: EventFlags, buffer: &mut [u8]) -> bool {
         let user = &self.users[index];
         let (number, serial) = (user.number, user.socket_serial);
@@ -116,11 +119,12 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Handle received bytes: process complete frames and responses, keep the rest.
+    /// Handles received bytes: processes complete frames and responses, keeps the rest.
     pub(super) fn receive_bytes(&mut self, index: usize, bytes: &[u8]) {
         let user = &mut self.users[index];
         let earlier = user.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.unread));
         match earlier.filter(|earlier| !earlier.is_empty()) {
+            // Most reads end with a complete frame: then no byte is copied.
             None => {
                 if let Some(consumed) = self.consume(index, bytes) {
                     self.keep(index, bytes[consumed..].to_vec());
@@ -138,6 +142,7 @@ impl<'a> Engine<'a> {
 
     fn keep(&mut self, index: usize, unread: Vec<u8>) {
         let user = &mut self.users[index];
+        // 16 bytes are more than the header of a frame.
         if unread.len() > MESSAGE_BYTES_MAX + 16 {
             return self.fail(index, Failure::TooLong);
         }
@@ -160,6 +165,7 @@ impl<'a> Engine<'a> {
                 }
                 Connection::None => Consumed::Gone,
             };
+            // A handled frame may have ended the user or its socket. Then the rest is dropped.
             let is_current =
                 self.has_user(index, number) && self.users[index].socket_serial == serial;
             match consumed {
@@ -235,6 +241,7 @@ impl<'a> Engine<'a> {
             Ok(code) => {
                 let echo = payload.get(..2).unwrap_or_default();
                 if self.send_frame(index, Opcode::Close, echo) {
+                    // 1005 stands for a frame without a code (RFC 6455, section 7.4.1).
                     self.fail(index, Failure::Closed(code.unwrap_or(1005)));
                 }
             }
@@ -278,10 +285,10 @@ impl<'a> Engine<'a> {
             self.send_frame(index, opcode, message);
             return;
         }
-        let scenario = self.scenario;
         if self.handle_page_message(index, is_text, message) {
             return;
         }
+        self.keep_values(index, message);
         let user = &mut self.users[index];
         let serializer = if is_text { user.serializer } else { Serializer::Raw };
         match Received::read(serializer, message) {
@@ -317,7 +324,7 @@ impl<'a> Engine<'a> {
             Received::ChannelClose => {}
             Received::Other => {
                 let is_wanted = self.is_wanted(index, message);
-                self.delivered(scenario, message, !is_wanted || serializer != Serializer::Raw);
+                self.delivered(index, message, !is_wanted || serializer != Serializer::Raw);
                 if is_wanted {
                     self.complete_message(index, message);
                 }
@@ -331,7 +338,7 @@ impl<'a> Engine<'a> {
         matches!(op, Some(Op::Send(send)) if matches!(send.message, Message::Raw { .. }))
     }
 
-    /// Complete the step that waited for this message.
+    /// Completes the step that waited for this message.
     pub(super) fn complete_message(&mut self, index: usize, message: &[u8]) {
         if let Some(Op::Listen) = self.op(&self.users[index]) {
             let now = self.clock.now();
@@ -379,41 +386,74 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Count a message; `is_delivery` when it is not a reply.
-    pub(super) fn delivered(&mut self, scenario: &Scenario, message: &[u8], is_delivery: bool) {
+    /// Counts a message; `is_delivery` when it is not a reply.
+    pub(super) fn delivered(&mut self, index: usize, message: &[u8], is_delivery: bool) {
         if is_delivery {
             self.tally.counts.deliveries += 1;
             self.tally.counts.delivery_bytes += message.len() as u64;
         }
-        if scenario.is_timed
-            && let Some((sent, _)) = sent_at(message)
-        {
-            self.note_received(sent);
-        }
-    }
-
-    /// Count the answer to a poll. It may have several messages.
-    pub(super) fn delivered_by_poll(&mut self, body: &[u8]) {
-        self.tally.counts.deliveries += u64::from(!body.is_empty());
-        self.tally.counts.delivery_bytes += body.len() as u64;
-        let mut rest = body;
+        // A poll, or an answer that recovers a topic, may have several messages.
+        let mut rest = message;
         while self.scenario.is_timed
             && let Some((sent, after)) = sent_at(rest)
         {
-            self.note_received(sent);
+            self.note_received(index, sent);
             rest = after;
         }
     }
 
-    fn note_received(&mut self, SentAt { at, broadcast_by }: SentAt) {
+    fn note_received(&mut self, index: usize, SentAt { at, mark }: SentAt) {
         let time = monotonic().saturating_sub(at);
-        self.tally.delivery.record(time);
-        match broadcast_by {
-            Some(user) => {
+        match mark {
+            Mark::Broadcast(user) => {
+                self.tally.delivery.record(time);
                 let id = BroadcastId { sent_at: at.as_nanos() as u64, user };
                 self.tally.receipts.record(id, time);
             }
-            None => self.tally.counts.deliveries_timed += 1,
+            Mark::Nothing => {
+                self.tally.delivery.record(time);
+                self.tally.counts.deliveries_timed += 1;
+            }
+            Mark::Numbered(sender, number) => {
+                let is_recovered = self.note_order(index, at, (sender, number));
+                if !is_recovered {
+                    self.tally.delivery.record(time);
+                }
+            }
+        }
+    }
+
+    /// Checks the order of a message. Returns whether it was sent before the websocket was opened. Then it is
+    /// recovered, and its time counts from there.
+    fn note_order(&mut self, index: usize, sent_at: Duration, numbered: (u32, u32)) -> bool {
+        let (sender, number) = numbered;
+        let Some(recovered) = self.scenario.recovered else { return true };
+        let memory = self.memory(index);
+        let (step, opened_at) = (memory.order.note(sender, number), memory.opened_at);
+        self.tally.count(order::RECEIVED);
+        match step {
+            Step::Next { missing: 0 } => {}
+            Step::Next { missing } => self.tally.count_many(order::MISSING, missing.into()),
+            Step::Repeated => self.tally.count(order::REPEATED),
+        }
+        let is_recovered = self.clock.origin() + opened_at.since(Instant::ZERO) > sent_at;
+        if is_recovered {
+            self.tally.step(recovered, opened_at, opened_at, self.clock.now());
+        }
+        is_recovered
+    }
+
+    /// Saves the values that the session keeps from each message.
+    fn keep_values(&mut self, index: usize, message: &[u8]) {
+        let keeps = &self.scenario.sessions[usize::from(self.users[index].session)].keeps;
+        if keeps.is_empty() {
+            return;
+        }
+        let content = Content::new(b"", message);
+        for keep in keeps {
+            if let Found::Value(value) = keep.find.find(&content) {
+                self.memory(index).values[keep.slot] = value;
+            }
         }
     }
 }

@@ -22,8 +22,8 @@ pub(super) struct Break {
 }
 
 impl Engine<'_> {
-    /// Let the user connect again after a pause. `false` if its session does not ask for it, if a limit of this
-    /// machine is the cause, or if the load is over.
+    /// Lets the user connect again after a pause. `false` if its session does not ask for it, if a
+    /// limit of this machine is the cause, or if the load is over.
     pub(super) fn connects_again(&mut self, index: usize, failure: Failure) -> bool {
         let User { session, position, number, target, .. } = self.users[index];
         let session = &self.scenario.sessions[usize::from(session)];

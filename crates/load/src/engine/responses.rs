@@ -62,7 +62,7 @@ impl<'a> Engine<'a> {
         self.op(user)?.request().filter(|_| user.waiting == Waiting::Response)
     }
 
-    /// Store the cookies of a response, if the session keeps cookies.
+    /// Stores the cookies of a response, if the session keeps cookies.
     fn keep_cookies(&mut self, index: usize, response: &Response<'_>) {
         let user = &self.users[index];
         let session = &self.scenario.sessions[usize::from(user.session)];
@@ -98,7 +98,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Drop a connection that accepts no further request.
+    /// Drops a connection that accepts no further request.
     fn release(&mut self, index: usize, response: &Response<'_>) {
         if !response.is_kept_alive {
             self.drop_socket(index);
@@ -141,7 +141,7 @@ impl<'a> Engine<'a> {
         if let Some(failure) = self.check_response(index, &poll.request, response) {
             return self.complete_with_error(index, failure);
         }
-        self.delivered_by_poll(&response.body);
+        self.delivered(index, &response.body, !response.body.is_empty());
         if self.is_polled(&self.users[index], poll, &response.body) {
             return self.complete(index);
         }

@@ -60,15 +60,17 @@ pub(super) enum Turn {
 }
 
 impl<'a> Engine<'a> {
-    /// Continue the session until an operation must wait, or until its end.
+    /// Continues the session until an operation must wait, or until its end.
     pub(super) fn advance(&mut self, index: usize) {
         let number = self.users[index].number;
         for _ in 0..OPS_PER_TURN {
             match self.begin(index) {
+                // An operation can end the user, and a new user may have the slot already.
                 Turn::Next if self.has_user(index, number) => {}
                 Turn::Next | Turn::Wait => return,
             }
         }
+        // A loop without waits would delay all other users, so the user continues in a later turn.
         self.wake_at(index, self.clock.now());
     }
 
@@ -168,7 +170,7 @@ impl<'a> Engine<'a> {
         self.next_op(index)
     }
 
-    /// Continue with the server that a request names, if it names one; `false` if it is unknown.
+    /// Continues with the server that a request names, if it names one; `false` if it is unknown.
     fn choose_server(&mut self, index: usize, http: &Http) -> bool {
         let user = &self.users[index];
         let target = match http.target {
@@ -191,7 +193,7 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// Send the request of the current step, over a new connection if there is none. The response
+    /// Sends the request of the current step, over a new connection if there is none. The response
     /// completes the step.
     pub(super) fn begin_exchange(
         &mut self,
@@ -263,13 +265,13 @@ impl<'a> Engine<'a> {
         Turn::Wait
     }
 
-    /// Set the deadline of the current step.
+    /// Sets the deadline of the current step.
     pub(super) fn arm(&mut self, index: usize, timeout: Duration) {
         // Rounded up: a step that times out has waited for the whole time.
         self.users[index].times_out_at = millis(self.clock.now() + timeout) + 1;
     }
 
-    /// Record the times of a finished step, since it was due and since it began.
+    /// Records the times of a finished step, since it was due and since it began.
     pub(super) fn measure(&mut self, index: usize, step: StepId) -> Instant {
         let now = self.clock.now();
         let user = &mut self.users[index];
@@ -281,7 +283,7 @@ impl<'a> Engine<'a> {
         now
     }
 
-    /// Record the steps since the last think time as a page, if there were any.
+    /// Records the steps since the last think time as a page, if there were any.
     pub(super) fn end_page(&mut self, index: usize) {
         let user = &mut self.users[index];
         if std::mem::take(&mut user.has_page) {
@@ -289,8 +291,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Record the time that a step has waited in vain. Without it, the slowest answers would be missing
-    /// from the times of their step.
+    /// Records the time that a step has waited in vain. Without it, the slowest answers would be
+    /// missing from the times of their step.
     fn measure_in_vain(&mut self, index: usize, step: StepId) {
         let now = self.clock.now();
         let user = &self.users[index];
@@ -318,7 +320,7 @@ impl<'a> Engine<'a> {
         self.measure_unreturned();
     }
 
-    /// Complete the current step, and continue the session.
+    /// Completes the current step, and continues the session.
     pub(super) fn complete(&mut self, index: usize) {
         if let Some(step) = self.step(index) {
             self.measure(index, step);
@@ -326,7 +328,7 @@ impl<'a> Engine<'a> {
         self.continue_session(index);
     }
 
-    /// Complete the current step with an error. The user continues.
+    /// Completes the current step with an error. The user continues.
     pub(super) fn complete_with_error(&mut self, index: usize, failure: Failure) {
         self.tally.error(self.step(index), failure);
         self.users[index].due = self.clock.now();
@@ -354,7 +356,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// End the user with an error, unless it connects again.
+    /// Ends the user with an error, unless it connects again.
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
         let step = match self.users[index].waiting {
             Waiting::Time | Waiting::Over | Waiting::Others => None,
@@ -380,7 +382,7 @@ impl<'a> Engine<'a> {
         self.end_beside(memory.beside);
     }
 
-    /// Close the socket without a close frame, and drop its unread bytes.
+    /// Closes the socket without a close frame, and drops its unread bytes.
     pub(super) fn drop_socket(&mut self, index: usize) {
         let user = &mut self.users[index];
         if matches!(user.connection, Connection::Open | Connection::Closing) {
@@ -415,7 +417,7 @@ impl<'a> Engine<'a> {
         self.arm(index, CLOSE_TIMEOUT);
     }
 
-    /// Complete the step after the server has closed the connection.
+    /// Completes the step after the server has closed the connection.
     pub(super) fn handle_closed(&mut self, index: usize) {
         self.drop_socket(index);
         self.complete(index);

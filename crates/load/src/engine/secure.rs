@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::tls::TlsConnection;
 
 impl Engine<'_> {
-    /// Prepare TLS for a new connection, if its server uses it; `false` when that ended the user.
+    /// Prepares TLS for a new connection, if its server uses it; `false` when that ended the user.
     pub(super) fn begin_tls(&mut self, index: usize) -> bool {
         let target = &self.scenario.targets[usize::from(self.users[index].target)];
         let Some(client) = self.tls_client.as_ref().filter(|_| target.is_tls) else { return true };
@@ -21,7 +21,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Send bytes, encrypted if the connection uses TLS; `false` when that ended the user.
+    /// Sends bytes, encrypted if the connection uses TLS; `false` when that ended the user.
     pub(super) fn write(&mut self, index: usize, bytes: &[u8]) -> bool {
         let Some(tls) = &mut self.users[index].tls else { return self.write_raw(index, bytes) };
         let mut out = Vec::new();
@@ -30,7 +30,7 @@ impl Engine<'_> {
         out.is_empty() || self.write_raw(index, &out)
     }
 
-    /// Handle bytes of the socket, which are decrypted first if the connection uses TLS.
+    /// Handles bytes of the socket, which are decrypted first if the connection uses TLS.
     pub(super) fn receive_raw(&mut self, index: usize, bytes: &[u8]) {
         let user = &mut self.users[index];
         let (number, serial) = (user.number, user.socket_serial);

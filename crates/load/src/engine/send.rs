@@ -19,14 +19,15 @@ use crate::failure::Failure;
 use crate::frame::{self, Opcode};
 use crate::sampling::{seed_for, weighted};
 use crate::scenario::{
-    Connect, Effect, Headers, Http, Message, Op, Send, Serializer, Text, whole_url,
+    Connect, Effect, Headers, Http, Mark, Message, Op, Send, Serializer, Text, TextContext,
+    whole_url,
 };
 
 /// Most unsent bytes of one user. A user whose server does not read ends with an error.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
 impl Engine<'_> {
-    /// Send the request of the current step, over the existing connection or a new one.
+    /// Sends the request of the current step, over the existing connection or a new one.
     pub(super) fn send_or_connect(&mut self, index: usize) {
         let user = &self.users[index];
         let is_upgrade = user.waiting == Waiting::Open;
@@ -38,7 +39,8 @@ impl Engine<'_> {
         self.connect(index);
     }
 
-    /// Send the request of the current step over a new connection to the next address of the server.
+    /// Sends the request of the current step over a new connection to the next address of the
+    /// server.
     fn connect(&mut self, index: usize) {
         self.drop_socket(index);
         let User { number, target, tried, .. } = self.users[index];
@@ -107,7 +109,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Register a new socket with epoll.
+    /// Registers a new socket with epoll.
     pub(super) fn watch(&mut self, index: usize) {
         let user = &mut self.users[index];
         let Some(socket) = user.socket.as_ref().filter(|_| !user.is_watched) else { return };
@@ -120,7 +122,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Rearm the socket in epoll, and also wait until it can be written.
+    /// Rearms the socket in epoll, and also waits until it can be written.
     pub(super) fn watch_again(&mut self, index: usize) {
         let user = &mut self.users[index];
         let Some(socket) = user.socket.as_ref().filter(|_| user.is_watched) else { return };
@@ -132,7 +134,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Send the request of the current step over the current connection.
+    /// Sends the request of the current step over the current connection.
     fn send_request(&mut self, index: usize) {
         let mut message_buffer = std::mem::take(&mut self.message_buffer);
         message_buffer.clear();
@@ -227,6 +229,7 @@ impl Engine<'_> {
     /// The `User-Agent` of a user, the same for all its requests.
     fn user_agent(&self, user: &User) -> Option<&str> {
         let agents = &self.scenario.user_agents;
+        // Drawn again for each request, so that a user needs no memory for it.
         let seed = seed_for(self.scenario.seed, u64::from(user.number), 0x6167_656e_7400);
         let weights = agents.iter().map(|(weight, _)| *weight);
         let chosen = (!agents.is_empty()).then(|| weighted(&mut Rng::from_seed(seed), weights));
@@ -249,12 +252,13 @@ impl Engine<'_> {
         seed_for(self.scenario.seed, u64::from(user.number), purpose)
     }
 
-    /// Send a message; `false` if that ended the user.
+    /// Sends a message; `false` if that ended the user.
     pub(super) fn send_message(&mut self, index: usize, send: &Send) -> bool {
         let mut message_buffer = std::mem::take(&mut self.message_buffer);
         message_buffer.clear();
         let audience = match send.effect {
             Effect::Leaves(audience) => {
+                // Before the message is sent: the server may stop deliveries when it reads it.
                 self.leave_audience(index, audience);
                 None
             }
@@ -265,6 +269,7 @@ impl Engine<'_> {
             }),
             Effect::Joins(_) | Effect::Nothing => None,
         };
+        let mark = self.next_mark(index, send, audience.is_some());
         let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
         let user = &mut self.users[index];
         let mut reference = user.next_reference;
@@ -274,8 +279,7 @@ impl Engine<'_> {
                 if *is_binary {
                     opcode = Opcode::Binary;
                 }
-                let text_context =
-                    self.text_context_at(&self.users[index], now, audience.is_some());
+                let text_context = self.text_context_at(&self.users[index], now, mark);
                 text.write(&text_context, &mut message_buffer);
             }
             Message::Push { join_ref, is_join, topic, event, payload } => {
@@ -286,31 +290,10 @@ impl Engine<'_> {
                 }
                 user.awaited = reference;
                 let user = &self.users[index];
-                let text_context = self.text_context_at(user, now, audience.is_some());
-                let write = |text: &Text, out: &mut Vec<u8>| text.write(&text_context, out);
-                match user.serializer {
-                    Serializer::V1 => {
-                        message_buffer.extend_from_slice(b"{\"topic\":\"");
-                        write(topic, &mut message_buffer);
-                        message_buffer.extend_from_slice(b"\",\"event\":\"");
-                        write(event, &mut message_buffer);
-                        message_buffer.extend_from_slice(b"\",\"payload\":");
-                        write(payload, &mut message_buffer);
-                        let refs =
-                            format!(",\"ref\":\"{reference}\",\"join_ref\":\"{join_ref}\"}}");
-                        message_buffer.extend_from_slice(refs.as_bytes());
-                    }
-                    Serializer::V2 | Serializer::Raw => {
-                        let refs = format!("[\"{join_ref}\",\"{reference}\",\"");
-                        message_buffer.extend_from_slice(refs.as_bytes());
-                        write(topic, &mut message_buffer);
-                        message_buffer.extend_from_slice(b"\",\"");
-                        write(event, &mut message_buffer);
-                        message_buffer.extend_from_slice(b"\",");
-                        write(payload, &mut message_buffer);
-                        message_buffer.push(b']');
-                    }
-                }
+                let text_context = self.text_context_at(user, now, mark);
+                let texts = [topic, event, payload];
+                let refs = [*join_ref, reference];
+                write_push(user.serializer, refs, texts, &text_context, &mut message_buffer);
             }
         }
         if let Some(audience) = audience {
@@ -320,6 +303,20 @@ impl Engine<'_> {
         let is_sent = self.send_frame(index, opcode, &message_buffer);
         self.message_buffer = message_buffer;
         is_sent
+    }
+
+    /// The mark that `${now}` in a message has besides the time.
+    fn next_mark(&mut self, index: usize, send: &Send, is_broadcast: bool) -> Mark {
+        let user = self.users[index].number;
+        if is_broadcast {
+            return Mark::Broadcast(user);
+        }
+        if send.recovered.is_none() {
+            return Mark::Nothing;
+        }
+        let memory = self.memory(index);
+        memory.numbered += 1;
+        Mark::Numbered(user, memory.numbered)
     }
 
     pub(super) fn send_heartbeat(&mut self, index: usize) {
@@ -334,7 +331,7 @@ impl Engine<'_> {
         self.send_frame(index, Opcode::Text, message.as_bytes());
     }
 
-    /// Close the websocket, if it is open; the step is done when the connection has ended.
+    /// Closes the websocket, if it is open; the step is done when the connection has ended.
     pub(super) fn send_close(&mut self, index: usize) {
         if self.users[index].connection != Connection::Open {
             self.handle_closed(index);
@@ -344,7 +341,7 @@ impl Engine<'_> {
         self.send_frame(index, Opcode::Close, &1000_u16.to_be_bytes());
     }
 
-    /// Send one frame; `false` when that ended the user.
+    /// Sends one frame; `false` when that ended the user.
     pub(super) fn send_frame(&mut self, index: usize, opcode: Opcode, payload: &[u8]) -> bool {
         let mut frame_buffer = std::mem::take(&mut self.frame_buffer);
         frame_buffer.clear();
@@ -354,8 +351,8 @@ impl Engine<'_> {
         is_sent
     }
 
-    /// Write bytes to the socket, and keep what the kernel does not accept; `false` when that ended
-    /// the user.
+    /// Writes bytes to the socket, and keeps what the kernel does not accept; `false` when that
+    /// ended the user.
     pub(super) fn write_raw(&mut self, index: usize, bytes: &[u8]) -> bool {
         let user = &mut self.users[index];
         if let Some(Outbox(outbox)) = user.outbox.as_deref_mut() {
@@ -390,7 +387,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Write the outbox, because the socket is writable again.
+    /// Writes the outbox, because the socket is writable again.
     pub(super) fn flush(&mut self, index: usize) {
         let user = &mut self.users[index];
         let (Some(Outbox(outbox)), Some(socket)) = (user.outbox.as_deref_mut(), &user.socket)
@@ -433,10 +430,41 @@ impl Engine<'_> {
         user.connection = Connection::Open;
         let period = u32::from(user.heartbeat_seconds) * 1000;
         user.heartbeat_at = if period > 0 { now + period } else { NEVER };
+        if self.scenario.recovered.is_some() {
+            self.memory(index).opened_at = self.clock.now();
+        }
         if let Some(everyone) = self.scenario.audiences.everyone {
             self.join_audience(index, everyone);
         }
     }
+}
+
+/// Writes a push as the serializer does. The references are those of the join and of the message.
+fn write_push(
+    serializer: Serializer,
+    [join_ref, reference]: [u32; 2],
+    [topic, event, payload]: [&Text; 3],
+    context: &TextContext<'_>,
+    out: &mut Vec<u8>,
+) {
+    if serializer == Serializer::V1 {
+        out.extend_from_slice(b"{\"topic\":\"");
+        topic.write(context, out);
+        out.extend_from_slice(b"\",\"event\":\"");
+        event.write(context, out);
+        out.extend_from_slice(b"\",\"payload\":");
+        payload.write(context, out);
+        let refs = format!(",\"ref\":\"{reference}\",\"join_ref\":\"{join_ref}\"}}");
+        out.extend_from_slice(refs.as_bytes());
+        return;
+    }
+    out.extend_from_slice(format!("[\"{join_ref}\",\"{reference}\",\"").as_bytes());
+    topic.write(context, out);
+    out.extend_from_slice(b"\",\"");
+    event.write(context, out);
+    out.extend_from_slice(b"\",");
+    payload.write(context, out);
+    out.push(b']');
 }
 
 /// The epoll events of a socket, edge-triggered.

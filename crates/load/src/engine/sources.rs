@@ -73,7 +73,7 @@ impl Sources {
         Sources { addresses, order, ports, share, taken }
     }
 
-    /// Start connecting a socket to a server; `target` is its index in the scenario.
+    /// Starts connecting a socket to a server; `target` is its index in the scenario.
     pub(super) fn connect(
         &mut self,
         target: usize,

@@ -23,7 +23,7 @@ impl Engine<'_> {
         self.swept.is_some() || (closes && self.pages_loading == 0)
     }
 
-    /// Check all users for timeouts and due heartbeats, a few of them in each turn.
+    /// Checks all users for timeouts and due heartbeats, a few of them in each turn.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now >= self.sweep_at && self.swept.is_none() {
             self.swept = Some(0);

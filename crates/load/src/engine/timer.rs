@@ -58,7 +58,7 @@ impl Timer {
         Ok(Timer { timer, set_for: Duration::ZERO })
     }
 
-    /// Expire at this time of the monotonic clock; replaces the earlier time.
+    /// Sets the timer to this time of the monotonic clock, in place of the earlier time.
     pub(super) fn set(&mut self, at: Duration) -> std::io::Result<()> {
         if self.set_for == at {
             return Ok(());

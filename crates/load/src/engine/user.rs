@@ -12,6 +12,7 @@ use super::page::Visit;
 use super::reconnect::Break;
 use crate::cookies::CookieJar;
 use crate::frame::Opcode;
+use crate::order::Order;
 use crate::scenario::{LOOPS_NESTED_MAX, Serializer, Value};
 use crate::tls::TlsConnection;
 
@@ -140,6 +141,11 @@ pub(super) struct Memory {
     pub(super) bucket: Option<Bucket>,
     /// The break after which it connects again.
     pub(super) broken: Option<Break>,
+    /// The last number that it gave to a message, and the order of those that it received.
+    pub(super) numbered: u32,
+    pub(super) order: Order,
+    /// When its websocket was opened.
+    pub(super) opened_at: Instant,
 }
 
 impl Memory {
@@ -157,6 +163,9 @@ impl Memory {
             files: None,
             bucket: None,
             broken: None,
+            numbered: 0,
+            order: Order::default(),
+            opened_at: Instant::ZERO,
         }
     }
 }

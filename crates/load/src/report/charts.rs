@@ -53,7 +53,7 @@ struct Drawing<'a> {
 
 impl<'a> Drawing<'a> {
     fn new(results: &'a Results) -> Drawing<'a> {
-        let intervals = parts(results, results.seconds.len().div_ceil(POINTS_MAX).max(1));
+        let intervals = parts(results, results.seconds_shown().len().div_ceil(POINTS_MAX).max(1));
         let seconds_per_point = intervals.first().map_or(1, |first| first.seconds.len());
         Drawing { results, intervals, seconds_per_point }
     }
@@ -71,7 +71,7 @@ impl<'a> Drawing<'a> {
         if lines.iter().any(is_seen) {
             lines.retain(is_seen);
         }
-        let x = Axis::up_to("seconds", self.results.seconds.len().max(1) as f64);
+        let x = Axis::up_to("seconds", self.results.seconds_shown().len().max(1) as f64);
         Chart {
             label: format!("{title} over time"),
             panels: vec![Panel::lines(title, x, y, lines)],
@@ -112,8 +112,8 @@ impl<'a> Drawing<'a> {
         };
         let most = most(|counts| counts.bytes_in).max(most(|counts| counts.bytes_out));
         let (divisor, unit) = match most {
-            10_000_000.. => (1e6, "MB per second"),
-            10_000.. => (1e3, "kB per second"),
+            10_485_760.. => (1_048_576.0, "MiB per second"),
+            10_240.. => (1024.0, "KiB per second"),
             _ => (1.0, "bytes per second"),
         };
         let bytes = |name: &str, of: fn(&Counts) -> u64| {

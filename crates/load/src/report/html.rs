@@ -1,23 +1,29 @@
 use std::fmt::Write as _;
 
-use watchfire_report::{Chart, Table, escape, page, units};
+use watchfire_report::units::{self, binary_bytes};
+use watchfire_report::{Table, escape, page};
 
 use super::charts::charts;
 use super::intervals;
-use super::table::{broadcasts, bytes, counters, generator, lateness, steps, stopped, users};
+use super::table::{
+    broadcasts, counters, generator, lateness, steps, stopped, traffic, users, without_mark,
+};
 use crate::results::Results;
 use crate::thresholds::Verdict;
 
 /// Broadcasts with a row of their own; the JSON has all.
 const BROADCASTS_SHOWN: usize = 100;
 
-/// The results as one page that needs no other file.
+/// The results, also of a load that goes on, as one page that needs no other file.
 pub fn html(results: &Results, verdicts: &[Verdict]) -> String {
     let mut body = format!(
         "<p class=\"dim\">{} s of arrivals, measured by watchfire load from the time each step was due</p>",
         results.duration.as_secs_f64()
     );
     body += &verdict_list(verdicts);
+    for (heading, charts) in charts(results) {
+        body += &format!("<h2>{heading}</h2>{}", watchfire_report::charts(&charts));
+    }
     body += &summary(results);
     body += &format!("<h2>Steps, since they were due</h2>{}", steps(results).html());
     if let Some(table) = broadcasts(results, BROADCASTS_SHOWN) {
@@ -25,10 +31,6 @@ pub fn html(results: &Results, verdicts: &[Verdict]) -> String {
     }
     body += &error_table(results);
     body += &interval_tables(results);
-    for (heading, charts) in charts(results) {
-        body += &format!("<h2>{heading}</h2>");
-        body.extend(charts.iter().map(figure));
-    }
     page(&results.name, &body)
 }
 
@@ -36,14 +38,22 @@ fn verdict_list(verdicts: &[Verdict]) -> String {
     if verdicts.is_empty() {
         return String::new();
     }
-    let mut out = String::from("<h2>Thresholds</h2><div class=\"scroll\"><table>");
+    let broken = verdicts.iter().filter(|verdict| !verdict.is_kept).count();
+    let (class, sentence) = match (verdicts.len(), broken) {
+        (1, 0) => ("good", "The threshold is kept.".to_owned()),
+        (all, 0) => ("good", format!("All {all} thresholds are kept.")),
+        (all, _) => ("bad", format!("{broken} of {all} thresholds are broken.")),
+    };
+    // A reader who asks only whether all is well sees the charts next.
+    let open = if broken > 0 { " open" } else { "" };
+    let mut out = format!("<details{open}><summary class=\"{class}\">{sentence}</summary><table>");
     for verdict in verdicts {
         let (class, word) = if verdict.is_kept { ("good", "kept") } else { ("bad", "broken") };
         let (threshold, measured) = (escape(&verdict.threshold), escape(&verdict.measured));
         write!(out, "<tr><td>{threshold}<td>{measured}<td class=\"{class}\">{word}")
             .expect("writing to a string cannot fail");
     }
-    out + "</table></div>"
+    out + "</table></details>"
 }
 
 fn summary(results: &Results) -> String {
@@ -55,13 +65,17 @@ fn summary(results: &Results) -> String {
             format!("{} users, {} websockets", results.users_max, results.connected_max),
         ),
         ("Start lateness", lateness(&results.lateness)),
-        ("Traffic", format!("{} in, {} out", bytes(counts.bytes_in), bytes(counts.bytes_out))),
-        ("Deliveries", format!("{} messages, {}", counts.deliveries, bytes(counts.delivery_bytes))),
+        ("Traffic", traffic(results)),
+        (
+            "Deliveries",
+            format!("{} messages, {}", counts.deliveries, binary_bytes(counts.delivery_bytes)),
+        ),
         ("Generator", generator(results)),
     ];
     rows.extend(counters(results).map(|counters| ("Sessions", counters)));
     rows.splice(0..0, stopped(results).map(|stopped| ("Stopped", stopped)));
     rows.extend(results.limits().into_iter().map(|limit| ("Stopped by", limit.to_owned())));
+    rows.extend(without_mark(results).map(|text| ("Operator's page", text)));
     rows.extend(results.failed_workers.iter().map(|cause| ("Missing", cause.clone())));
     let rows = rows.iter().map(|(name, value)| format!("<dt>{name}<dd>{}", escape(value)));
     format!("<h2>Summary</h2><dl>{}</dl>", rows.collect::<String>())
@@ -92,9 +106,4 @@ fn interval_tables(results: &Results) -> String {
         "<h2>Means and rates</h2><p class=\"dim\">The highest and the lowest of all intervals of \
          10 s. A page is the steps between two think times; a request is any step.</p>{tables}"
     )
-}
-
-/// A chart that a narrow screen scrolls sideways, so that its text stays readable.
-fn figure(chart: &Chart) -> String {
-    format!("<div class=\"scroll chart\">{}</div>", chart.inline_svg())
 }

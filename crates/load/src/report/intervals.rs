@@ -1,7 +1,7 @@
 //! Tables of intervals of ten seconds, as in the reports of Tsung: the highest and the lowest mean, and rates.
 
 use watchfire_report::Table;
-use watchfire_report::units::{byte_rate, bytes, count, duration, number};
+use watchfire_report::units::{binary_bytes, byte_rate, count, duration, number};
 
 use super::series::{Part, Series, parts, steps};
 use super::table::shortened;
@@ -69,8 +69,7 @@ pub(super) fn counters(results: &Results) -> Table {
             table.push([name.to_owned(), per_second(highest), per_second(mean), count(total)]);
         }
     };
-    let counts: [(&str, CountOf); 7] = [
-        ("users planned", |counts| counts.due),
+    let counts: [(&str, CountOf); 6] = [
         ("users started", |counts| counts.started),
         ("users finished", |counts| counts.finished),
         ("users failed", |counts| counts.failed),
@@ -99,7 +98,7 @@ pub(super) fn throughput(results: &Results) -> Table {
     for (name, of) in directions {
         let rates = rates(results, |part| part.seconds.iter().map(|one| of(&one.counts)).sum());
         let [highest, mean] = rates.map(byte_rate);
-        table.push([name.to_owned(), highest, mean, bytes(of(&results.counts))]);
+        table.push([name.to_owned(), highest, mean, binary_bytes(of(&results.counts))]);
     }
     table
 }

@@ -56,6 +56,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "matches": results.matches,
         "aborted": results.is_aborted,
         "limits": results.limits(),
+        "without_mark": results.without_mark,
         "failed_workers": results.failed_workers,
         "thresholds": verdicts.collect::<Value>(),
         "cpu": results.cpu.as_secs_f64(),

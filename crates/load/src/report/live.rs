@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use watchfire_report::units::{bytes, duration};
+use watchfire_report::units::{binary_bytes, duration};
 
 use crate::results::{Results, Second};
 
@@ -17,7 +17,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Redraw the view in place; does nothing until another second has passed.
+    /// Redraws the view in place; does nothing until another second has passed.
     pub fn draw(&mut self, results: &Results, out: &mut impl Write) -> io::Result<()> {
         if results.seconds_whole() <= self.seconds_seen {
             return Ok(());
@@ -58,19 +58,17 @@ fn last(results: &Results) -> Second {
     results.seconds.get(at).cloned().unwrap_or_default()
 }
 
-fn view(results: &Results) -> Vec<String> {
+/// The share of a load that is done; and its progress and its last complete second in words.
+pub fn status(results: &Results) -> (f64, [String; 3]) {
     let second = last(results);
     let counts = &second.counts;
     let total = results.duration.as_secs_f64().max(1.0);
     let done = (results.seconds.len() as f64 / total).min(1.0);
-    let full = (done * BAR_CELLS as f64) as usize;
-    let bar = "█".repeat(full) + &"░".repeat(BAR_CELLS - full);
-    let mut lines = vec![
-        format!("{bar} {:>3.0} %  {} s of {total:.0} s", done * 100.0, results.seconds.len()),
+    let lines = [
+        format!("{:>3.0} %  {} s of {total:.0} s", done * 100.0, results.seconds.len()),
         format!(
-            "users {} (of {} planned), websockets {}, errors {}",
+            "users {}, websockets {}, errors {}",
             second.users,
-            results.users_planned,
             second.connected,
             results.errors_total()
         ),
@@ -79,12 +77,23 @@ fn view(results: &Results) -> Vec<String> {
             counts.started,
             counts.finished,
             counts.deliveries,
-            bytes(counts.bytes_in),
-            bytes(counts.bytes_out)
+            binary_bytes(counts.bytes_in),
+            binary_bytes(counts.bytes_out)
         ),
+    ];
+    (done, lines)
+}
+
+fn view(results: &Results) -> Vec<String> {
+    let (done, lines) = status(results);
+    let full = (done * BAR_CELLS as f64) as usize;
+    let bar = "█".repeat(full) + &"░".repeat(BAR_CELLS - full);
+    let mut lines = lines.to_vec();
+    lines[0] = format!("{bar} {}", lines[0]);
+    lines.extend([
         format!("start lateness p99 {}", duration(results.lateness.quantile(0.99))),
         format!("{:<30} {:>9} {:>9} {:>9} {:>9}", "step, since due", "done", "p50", "p99", "max"),
-    ];
+    ]);
     let steps = results.steps.iter().filter(|step| !step.due.is_empty());
     lines.extend(steps.take(STEPS_SHOWN).map(|step| {
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| duration(step.due.quantile(share)));

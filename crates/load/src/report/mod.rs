@@ -12,5 +12,5 @@ mod table;
 pub use csv::csv;
 pub use html::html;
 pub use json::json;
-pub use live::{Live, line};
+pub use live::{Live, line, status};
 pub use table::table;

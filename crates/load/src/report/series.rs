@@ -77,7 +77,7 @@ pub(super) struct Part<'a> {
 /// their own, so they are longer than that in a load of many hours.
 pub(super) fn parts(results: &Results, seconds: usize) -> Vec<Part<'_>> {
     let len = seconds.next_multiple_of(results.interval);
-    let parts = results.seconds.chunks(len).enumerate().map(|(index, seconds)| {
+    let parts = results.seconds_shown().chunks(len).enumerate().map(|(index, seconds)| {
         let times = results.times_between(index * len, index * len + seconds.len());
         Part { seconds, times }
     });

@@ -1,8 +1,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-pub(super) use watchfire_report::units::bytes;
-use watchfire_report::units::{count, duration};
+use watchfire_report::units::{binary_bytes, count, duration};
 use watchfire_report::{Histogram, Table};
 
 use crate::broadcast::Broadcast;
@@ -33,10 +32,9 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
         format!("{} users, {} websockets", results.users_max, results.connected_max),
     );
     row("start lateness", lateness(&results.lateness));
-    let (read, written) = (bytes(counts.bytes_in), bytes(counts.bytes_out));
-    row("traffic", format!("{read} in, {written} out"));
+    row("traffic", traffic(results));
     if counts.deliveries > 0 {
-        let size = bytes(counts.delivery_bytes);
+        let size = binary_bytes(counts.delivery_bytes);
         row("deliveries", format!("{} messages, {size}", counts.deliveries));
     }
     if counts.deliveries_due > 0 {
@@ -46,6 +44,9 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
         row("sessions", counters);
     }
     row("generator", generator(results));
+    if let Some(text) = without_mark(results) {
+        row("operator's page", text);
+    }
     out.push('\n');
     out += &steps(results).terminal();
     if let Some(table) = broadcasts(results, BROADCASTS_SHOWN) {
@@ -77,14 +78,26 @@ pub(super) fn stopped(results: &Results) -> Option<String> {
     ))
 }
 
+/// The server's figures are on the operator's page only, so a reader must know when this load is not marked there.
+pub(super) fn without_mark(results: &Results) -> Option<String> {
+    let cause = results.without_mark.as_ref()?;
+    Some(format!("the server's figures have no mark of this load: {cause}"))
+}
+
+pub(super) fn traffic(results: &Results) -> String {
+    let [read, written] = [results.counts.bytes_in, results.counts.bytes_out].map(binary_bytes);
+    format!("{read} in, {written} out")
+}
+
 pub(super) fn users(results: &Results) -> String {
     let counts = &results.counts;
-    let mut text = format!("{} planned, {} started, ", counts.due, counts.started);
+    let mut text = format!("{} started, ", counts.started);
     let parts = [
         (counts.finished, "finished"),
         (counts.failed, "failed"),
         (counts.turned_away, "turned away because users_max was reached"),
         (counts.cut_off, "cut off at the end of the load"),
+        (results.missing_users(), "planned and not started"),
     ];
     let parts = parts.iter().filter(|(count, name)| *count > 0 || *name == "finished");
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
@@ -121,7 +134,7 @@ pub(super) fn generator(results: &Results) -> String {
     // With few users the memory of the engine itself would dominate.
     let memory = match results.users_max {
         users @ 1000.. => {
-            format!(" ({:.0} bytes a user)", each(most.saturating_sub(first) as f64, users))
+            format!(" ({} a user)", binary_bytes(most.saturating_sub(first) / users))
         }
         _ => String::new(),
     };
@@ -132,7 +145,7 @@ pub(super) fn generator(results: &Results) -> String {
     format!(
         "{workers}, {:.2} s CPU ({cpu:.3} ms a user), {} of memory{memory}",
         results.cpu.as_secs_f64(),
-        bytes(most),
+        binary_bytes(most),
     )
 }
 

@@ -241,7 +241,7 @@ fn parameter(header: &str, value: &str, wanted: &str) -> Option<String> {
     Some(inner.replace('\\', ""))
 }
 
-/// Replace the named entities of HTML.
+/// Replaces the named entities of HTML.
 pub(super) fn decoded(text: &str) -> String {
     let entities =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];

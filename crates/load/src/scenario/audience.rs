@@ -15,7 +15,7 @@ pub(crate) struct Audiences {
 }
 
 impl Audiences {
-    /// Find all audiences, and set the effect of each message on them.
+    /// Finds all audiences, and sets the effect of each message on them.
     pub(super) fn find(sessions: &mut [Session]) -> Result<Audiences, String> {
         let mut topics: Vec<Option<Text>> = Vec::new();
         for send in sends(sessions).filter(|send| send.is_broadcast) {

@@ -38,6 +38,8 @@ pub(super) struct Compiler<'a> {
     answer: Answer,
     /// Whether exactly one other user receives the next message.
     is_delivered: bool,
+    /// Whether receivers check the order of the next message.
+    is_in_order: bool,
     /// Whether the connection that was kept for each protocol is an open websocket.
     kept_open: [bool; 2],
     /// The topics joined so far; the index of a topic decides its join_ref.
@@ -66,6 +68,7 @@ impl<'a> Compiler<'a> {
             groups: 0,
             answer: Answer::default(),
             is_delivered: false,
+            is_in_order: false,
             kept_open: [false; 2],
             topics: Vec::new(),
             serializer: Serializer::Raw,
@@ -100,7 +103,7 @@ impl<'a> Compiler<'a> {
         self.slots.find(name).ok_or_else(|| format!("unknown variable {name}"))
     }
 
-    /// Use the answer to the next step.
+    /// Uses the answer to the next step.
     pub(super) fn use_answer(&mut self, answer: Answer) {
         self.answer = answer;
     }
@@ -110,6 +113,11 @@ impl<'a> Compiler<'a> {
         self.is_delivered = is_delivered;
     }
 
+    /// Receivers check the order of the next message.
+    pub(super) fn note_in_order(&mut self, is_in_order: bool) {
+        self.is_in_order = is_in_order;
+    }
+
     /// The text of a request's body. Its type decides how values are escaped in it.
     pub(super) fn body(&self, body: &str, content_type: &str) -> Result<Text, String> {
         let content_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -117,7 +125,7 @@ impl<'a> Compiler<'a> {
         self.text(body, if is_form { Place::Form } else { Place::of_message(body) })
     }
 
-    /// Set variables of the session.
+    /// Sets variables of the session.
     pub(super) fn set(&mut self, slots: Vec<usize>, to: SetTo) -> Result<(), String> {
         self.push_op(Op::Set(Box::new(Set { slots, to })))
     }
@@ -234,9 +242,12 @@ impl<'a> Compiler<'a> {
         wanted: Wanted,
         is_broadcast: bool,
     ) -> Result<(), String> {
-        if is_broadcast && !message.is_timed() {
+        // A receiver counts each `${now}` that it finds.
+        let is_timed = message.times() == 1;
+        if is_broadcast && !is_timed {
             return Err(
-                "a broadcast needs ${now} in its text, so that its delay can be measured".into()
+                "a broadcast needs ${now} in its text, once, so that its delay can be measured"
+                    .into(),
             );
         }
         let step = self.step(name)?;
@@ -244,11 +255,27 @@ impl<'a> Compiler<'a> {
         let effect = Effect::Nothing;
         let answer = std::mem::take(&mut self.answer);
         let is_delivered = std::mem::take(&mut self.is_delivered);
-        if is_delivered && !(message.is_timed() && matches!(wanted, Wanted::Reply)) {
-            return Err("delivered needs a reply, and ${now} in the payload".into());
+        if is_delivered && !(is_timed && matches!(wanted, Wanted::Reply)) {
+            return Err("delivered needs a reply, and ${now} in the payload, once".into());
         }
-        let send = Send { step, message, wanted, is_broadcast, is_delivered, effect, answer };
-        self.push_op(Op::Send(Box::new(send)))
+        let is_in_order = std::mem::take(&mut self.is_in_order);
+        if is_in_order && (!is_timed || is_broadcast || is_delivered) {
+            return Err(
+                "in_order needs ${now} in the text, once, and neither broadcast nor delivered"
+                    .into(),
+            );
+        }
+        let recovered = is_in_order.then(|| self.step("recovered")).transpose()?;
+        self.push_op(Op::Send(Box::new(Send {
+            step,
+            message,
+            wanted,
+            is_broadcast,
+            is_delivered,
+            recovered,
+            effect,
+            answer,
+        })))
     }
 
     pub(super) fn expect(&mut self, name: Option<&str>, wanted: Wanted) -> Result<(), String> {
@@ -268,7 +295,7 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::Stay(period))
     }
 
-    /// Begin a loop or a condition. Its end must find the websocket in the same state.
+    /// Begins a loop or a condition. Its end must find the websocket in the same state.
     fn begin_block(&mut self) -> Result<(), String> {
         if self.blocks.len() == BLOCKS_NESTED_MAX {
             return Err(format!(
@@ -279,7 +306,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// End the block that was begun last, and return where it begins.
+    /// Ends the block that was begun last, and returns where it begins.
     fn end_block(&mut self) -> Result<usize, String> {
         let (begin, is_open, serializer) = self.blocks.pop().expect("each block was begun");
         if self.ops.len() == begin {
@@ -314,7 +341,7 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::LoopEnd { depth: self.loops, begin, times })
     }
 
-    /// Begin a loop in which a variable counts from `first`.
+    /// Begins a loop in which a variable counts from `first`.
     pub(super) fn count_begin(&mut self, slot: usize, first: SetTo) -> Result<(), String> {
         self.set(vec![slot], first)?;
         self.begin_block()
@@ -364,7 +391,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Begin a group of steps that is measured as a whole.
+    /// Begins a group of steps that is measured as a whole.
     pub(super) fn group_begin(&mut self) -> Result<(), String> {
         if self.groups == GROUPS_NESTED_MAX {
             return Err(format!(
@@ -457,7 +484,8 @@ impl<'a> Compiler<'a> {
         let slots = self.slots.names.len();
         let undefined = if self.slots.is_tsung { "undefined" } else { "" };
         let (ops, reconnect) = (self.ops, self.reconnect);
-        Session { weight, ops, slots, undefined, keeps_cookies, reconnect }
+        let (keeps, server) = (Vec::new(), None);
+        Session { weight, ops, slots, undefined, keeps_cookies, reconnect, keeps, server }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Protection {
 }
 
 impl Login {
-    /// Append the whole header line of a request.
+    /// Appends the whole header line of a request.
     pub(crate) fn write(
         &self,
         method: &str,
@@ -83,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scenario::text::Variables;
+    use crate::scenario::text::{Mark, Variables};
 
     fn line(login: &Login, method: &str, target: &str) -> String {
         let variables = Variables::default();
@@ -94,7 +94,7 @@ mod tests {
             slots: &[],
             undefined: "",
             now: Duration::ZERO,
-            is_broadcast: false,
+            mark: Mark::Nothing,
         };
         let mut out = Vec::new();
         login.write(method, target, &context, &mut out);

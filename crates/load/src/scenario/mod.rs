@@ -26,7 +26,7 @@ use crate::tls::TlsSettings;
 pub use target::Target;
 pub use watchfire_report::scenario::ScenarioError;
 
-pub(crate) use answer::{Action, Answer, Content, Found, Missing};
+pub(crate) use answer::{Action, Answer, Content, Found, Missing, Save};
 pub(crate) use audience::Audiences;
 pub(crate) use page::{PEER_BYTES, Page, PageMessage, peer_id, relayed};
 pub(crate) use program::{
@@ -37,7 +37,7 @@ pub(crate) use program::{
 pub(crate) use rows::Rows;
 pub(crate) use sources::SourceGroup;
 pub(crate) use target::whole_url;
-pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
+pub(crate) use text::{Mark, SentAt, Text, TextContext, Variables, sent_at};
 pub(crate) use value::Value;
 
 /// More workers than this take several users in a row.
@@ -80,6 +80,8 @@ pub struct Scenario {
     pub(crate) variables: Variables,
     /// Whether some text contains `${now}`.
     pub(crate) is_timed: bool,
+    /// The step that measures recovered messages, if receivers check the order of some.
+    pub(crate) recovered: Option<StepId>,
     pub(crate) audiences: Audiences,
     pub(crate) rows: Vec<Rows>,
     /// The pages that users load from each other.
@@ -133,6 +135,10 @@ pub(crate) struct Session {
     pub(crate) keeps_cookies: bool,
     /// How a user connects again after its connection broke; `None` ends it.
     pub(crate) reconnect: Option<Reconnect>,
+    /// The values that a user saves from each message that has them.
+    pub(crate) keeps: Vec<Save>,
+    /// The index of the server at which its users begin; `None` lets them take turns.
+    pub(crate) server: Option<u16>,
 }
 
 /// The pauses before each attempt to connect again, of which the last is repeated.
@@ -158,6 +164,11 @@ pub struct Thresholds {
     pub lost_max: Option<u64>,
     /// How late the generator may start users, 99th percentile.
     pub start_lateness_p99_max: Option<Duration>,
+    /// Numbers that receivers of messages with `in_order` did not see, and those that they saw again.
+    pub in_order_missing_max: Option<u64>,
+    pub in_order_repeated_max: Option<u64>,
+    /// The least number of received messages with `in_order`, of all receivers.
+    pub in_order_received_min: Option<u64>,
     /// Receivers that did not receive a broadcast, in total.
     pub broadcasts_missing_max: Option<u64>,
     /// The longest delay of a broadcast to its last receiver.
@@ -184,7 +195,7 @@ impl Phase {
 }
 
 impl Scenario {
-    /// Parse a scenario in TOML, or in the XML of Tsung. `name` is the file name for errors.
+    /// Parses a scenario in TOML, or in the XML of Tsung. `name` is the file name for errors.
     ///
     /// ```
     /// let error = watchfire_load::Scenario::parse("lobby.toml", "[[targets]]\nurl =
@@ -194,7 +205,7 @@ impl Scenario {
         Scenario::parse_with(name, text, &mut |_| Err("the scenario has no folder".to_owned()))
     }
 
-    /// Parse a scenario that may name other files.
+    /// Parses a scenario that may name other files.
     pub(crate) fn parse_with(
         name: &str,
         text: &str,
@@ -216,11 +227,11 @@ impl Scenario {
         .collect()
     }
 
-    /// Resolve the servers, and check the number of users.
+    /// Resolves the servers, and checks the number of users.
     pub(crate) fn prepare(&mut self, name: &str) -> Result<(), ScenarioError> {
         let error = |key, problem: &str| Err(ScenarioError::new(name, 0, key, problem));
         if self.targets.iter().all(|target| target.weight == 0.0) {
-            return error("targets", "no target with a weight; add one here or with --target");
+            return error("targets", "no target with a weight; add one here or with --to");
         }
         if self.targets.iter().any(|target| target.is_tls) {
             self.tls.client().map_err(|problem| ScenarioError::new(name, 0, "tls", problem))?;
@@ -282,12 +293,11 @@ impl Scenario {
         self.users_at_once_max().saturating_mul(each)
     }
 
-    /// Send all users to these servers instead.
+    /// Sends all users to these servers instead.
     pub fn set_targets(&mut self, urls: &[String]) -> Result<(), ScenarioError> {
         let targets = urls.iter().map(|url| Target::parse(url, 1.0));
         let targets = targets.collect::<Result<Vec<_>, _>>();
-        let mut targets =
-            targets.map_err(|problem| ScenarioError::new("--target", 0, "", problem))?;
+        let mut targets = targets.map_err(|problem| ScenarioError::new("--to", 0, "", problem))?;
         let Some(first) = targets.first() else { return Ok(()) };
         // Requests may name a server by its index.
         let mut unchosen = first.clone();
@@ -301,14 +311,23 @@ impl Scenario {
 /// Whether some message contains `${now}`.
 fn is_timed(sessions: &[Session]) -> bool {
     let is_timed = |op: &Op| match op {
-        Op::Send(send) => send.message.is_timed(),
+        Op::Send(send) => send.message.times() > 0,
         Op::Http(http) => http.body.is_timed(),
         _ => false,
     };
     sessions.iter().any(|session| session.ops.iter().any(is_timed))
 }
 
-/// Check that each change of a good scenario is an error. A row has the text that is replaced, the
+/// The step of recovered messages, if the order of some messages is checked.
+fn recovered(sessions: &[Session]) -> Option<StepId> {
+    let step = |op: &Op| match op {
+        Op::Send(send) => send.recovered,
+        _ => None,
+    };
+    sessions.iter().flat_map(|session| &session.ops).find_map(step)
+}
+
+/// Checks that each change of a good scenario is an error. A row has the text that is replaced, the
 /// new text, and the line, the key and a part of the error.
 #[cfg(test)]
 fn assert_errors(file: &str, good: &str, rows: &str) {

@@ -54,7 +54,7 @@ impl Page {
         <[u8; 32]>::from(Sha256::digest(block)) == self.digest
     }
 
-    /// Write the payload of a binary frame that relays a whole message to a peer.
+    /// Writes the payload of a binary frame that relays a whole message to a peer.
     pub(crate) fn put_relay(
         &self,
         (join_ref, reference): (u32, u32),
@@ -121,7 +121,7 @@ fn read(message: &[u8]) -> Option<PageMessage<'_>> {
     }
 }
 
-/// Write a length-delimited field of protobuf.
+/// Writes a length-delimited field of protobuf.
 fn put_field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.push(number << 3 | 2);
     let mut len = bytes.len();

@@ -24,7 +24,7 @@ impl Pattern {
         })
     }
 
-    /// Parse the notation that Tsung had before version 1.4, where `\(` and `\)` are the group.
+    /// Parses the notation that Tsung had before version 1.4, where `\(` and `\)` are the group.
     pub(crate) fn parse_old(text: &str) -> Result<Pattern, String> {
         let plain = text.replace("\\(", "\u{1}").replace("\\)", "\u{2}");
         let plain = plain.replace('(', "(?:").replace('\u{1}', "(").replace('\u{2}', ")");
@@ -42,8 +42,8 @@ impl Pattern {
     }
 }
 
-/// Escape what only Perl reads as itself: braces that repeat nothing, brackets and operators within
-/// a class, and escaped angle brackets.
+/// Escapes what only Perl reads as itself: braces that repeat nothing, brackets and operators
+/// within a class, and escaped angle brackets.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Where the class begins that the text is in.

@@ -155,6 +155,8 @@ pub(crate) struct Send {
     pub(crate) is_broadcast: bool,
     /// Whether exactly one other user receives its `${now}`.
     pub(crate) is_delivered: bool,
+    /// The step of recovered messages, if receivers check the order of these messages.
+    pub(crate) recovered: Option<StepId>,
     pub(crate) effect: Effect,
     pub(crate) answer: Answer,
 }
@@ -187,11 +189,11 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// Whether the text contains `${now}`, so that receivers can measure the delay.
-    pub(crate) fn is_timed(&self) -> bool {
+    /// How often the text contains `${now}`, from which receivers measure the delay.
+    pub(crate) fn times(&self) -> usize {
         match self {
-            Message::Raw { text, .. } => text.is_timed(),
-            Message::Push { payload, .. } => payload.is_timed(),
+            Message::Raw { text, .. } => text.times(),
+            Message::Push { payload, .. } => payload.times(),
         }
     }
 }
@@ -271,7 +273,7 @@ pub(crate) enum Relation {
 }
 
 impl Condition {
-    /// Compare a value. Two texts are equal as they are written. Greater and less compare numbers,
+    /// Compares a value. Two texts are equal as they are written. Greater and less compare numbers,
     /// and do not hold for a text that is not a number.
     pub(crate) fn holds(&self, value: &str) -> bool {
         let numbers =

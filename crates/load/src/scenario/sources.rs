@@ -15,7 +15,7 @@ pub(crate) struct SourceGroup {
 /// The ports of a scenario that names none.
 pub(super) const PORTS: (u16, u16) = (1024, 65_535);
 
-/// Add an address such as `127.0.1.1`, or a range such as `127.0.1.1-127.0.1.50`.
+/// Adds an address such as `127.0.1.1`, or a range such as `127.0.1.1-127.0.1.50`.
 pub(super) fn add_addresses(sources: &mut Vec<IpAddr>, text: &str) -> Result<(), String> {
     let range = address_range(text).ok_or_else(|| format!("invalid address or range {text:?}"))?;
     sources.extend(range.take(SOURCES_MAX + 1 - sources.len()));

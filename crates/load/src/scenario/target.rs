@@ -20,7 +20,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Parse `ws://host:port/prefix`, or the same with `wss`, `http` or `https`.
+    /// Parses `ws://host:port/prefix`, or the same with `wss`, `http` or `https`.
     pub(crate) fn parse(url: &str, weight: f64) -> Result<Target, String> {
         let form = "use the form ws://localhost:4000";
         let (scheme, rest) = url.split_once("://").ok_or(format!("invalid URL; {form}"))?;
@@ -64,7 +64,7 @@ impl Target {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Resolve the name. With source addresses, only the addresses that these can reach are kept.
+    /// Resolves the name. With source addresses, only the addresses that these can reach are kept.
     pub(crate) fn resolve(&mut self, sources: &[IpAddr]) -> Result<(), String> {
         let found = self.host_and_port.to_socket_addrs();
         let found = found.map_err(|error| format!("{}: {error}", self.authority))?;

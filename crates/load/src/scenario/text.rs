@@ -101,8 +101,17 @@ pub(crate) struct TextContext<'a> {
     pub(crate) undefined: &'static str,
     /// The machine's monotonic clock.
     pub(crate) now: Duration,
-    /// Whether each receipt is reported.
-    pub(crate) is_broadcast: bool,
+    pub(crate) mark: Mark,
+}
+
+/// The mark that `${now}` has besides the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Nothing,
+    /// The sender of a broadcast, each receipt of which is reported.
+    Broadcast(u32),
+    /// The sender, and the number of its message, from 1: receivers check their order.
+    Numbered(u32, u32),
 }
 
 /// The content of `${now}` in a received message.
@@ -110,8 +119,7 @@ pub(crate) struct TextContext<'a> {
 pub(crate) struct SentAt {
     /// The time on the monotonic clock of the sending machine.
     pub(crate) at: Duration,
-    /// The sender, if it is a broadcast.
-    pub(crate) broadcast_by: Option<u32>,
+    pub(crate) mark: Mark,
 }
 
 /// The text before the time of `${now}`.
@@ -167,7 +175,7 @@ impl Variables {
 }
 
 impl Text {
-    /// Parse a text; an unknown variable is an error.
+    /// Parses a text; an unknown variable is an error.
     pub(crate) fn parse(
         text: &str,
         place: Place,
@@ -231,10 +239,16 @@ impl Text {
     }
 
     pub(crate) fn is_timed(&self) -> bool {
-        self.0.iter().any(|piece| matches!(piece, Piece::Variable(Variable::Now, _)))
+        self.times() > 0
     }
 
-    /// Append the text with the values of one user.
+    /// How often the text contains `${now}`.
+    pub(crate) fn times(&self) -> usize {
+        let is_time = |piece: &&Piece| matches!(piece, Piece::Variable(Variable::Now, _));
+        self.0.iter().filter(is_time).count()
+    }
+
+    /// Appends the text with the values of one user.
     pub(crate) fn write(&self, context: &TextContext<'_>, out: &mut Vec<u8>) {
         for piece in &self.0 {
             match piece {
@@ -267,10 +281,14 @@ impl TextContext<'_> {
             Variable::Id => write!(out, "{}", self.user + 1),
             Variable::UserDivided(by) => write!(out, "{}", self.user / by),
             Variable::UserRemainder(by) => write!(out, "{}", self.user % by),
-            Variable::Now if self.is_broadcast => {
-                write!(out, "{MARK}{}-{}!", self.now.as_nanos(), self.user)
+            Variable::Now => {
+                let nanos = self.now.as_nanos();
+                match self.mark {
+                    Mark::Nothing => write!(out, "{MARK}{nanos}."),
+                    Mark::Broadcast(user) => write!(out, "{MARK}{nanos}-{user}!"),
+                    Mark::Numbered(user, number) => write!(out, "{MARK}{nanos}-{user}-{number}!"),
+                }
             }
-            Variable::Now => write!(out, "{MARK}{}.", self.now.as_nanos()),
             Variable::Drawn(index) => self.draw(index, 0, out),
             Variable::Slot(slot) => {
                 self.write_value(self.slots.get(slot).unwrap_or(&Value::Undefined), out)
@@ -297,7 +315,7 @@ impl TextContext<'_> {
         String::from_utf8(out).expect("values are UTF-8")
     }
 
-    /// Draw a variable for the user. `times` distinguishes the draws of a slot.
+    /// Draws a variable for the user. `times` distinguishes the draws of a slot.
     fn draw(&self, index: usize, times: u32, out: &mut Vec<u8>) -> std::io::Result<()> {
         use std::io::Write as _;
         let purpose = index as u64 | u64::from(times) << 32;
@@ -320,9 +338,20 @@ impl TextContext<'_> {
 pub(crate) fn sent_at(message: &[u8]) -> Option<(SentAt, &[u8])> {
     let at = memmem::find(message, MARK.as_bytes())? + MARK.len();
     let (nanos, rest) = number(&message[at..])?;
-    let by = rest.strip_prefix(b"-").and_then(number);
-    let broadcast_by = by.filter(|(_, rest)| rest.starts_with(b"!")).map(|(user, _)| user as u32);
-    Some((SentAt { at: Duration::from_nanos(nanos), broadcast_by }, rest))
+    Some((
+        SentAt { at: Duration::from_nanos(nanos), mark: mark(rest).unwrap_or(Mark::Nothing) },
+        rest,
+    ))
+}
+
+fn mark(after_time: &[u8]) -> Option<Mark> {
+    let (user, rest) = number(after_time.strip_prefix(b"-")?)?;
+    let user = u32::try_from(user).ok()?;
+    if rest.starts_with(b"!") {
+        return Some(Mark::Broadcast(user));
+    }
+    let (number, rest) = number(rest.strip_prefix(b"-")?)?;
+    rest.starts_with(b"!").then_some(Mark::Numbered(user, u32::try_from(number).ok()?))
 }
 
 /// The number at the start of the bytes, and the rest.
@@ -360,7 +389,7 @@ mod tests {
             slots: &values,
             undefined: "",
             now,
-            is_broadcast: false,
+            mark: Mark::Nothing,
         };
         Text::parse(text, place, &variables, &slots(false)).unwrap().to_string(&context)
     }
@@ -406,7 +435,7 @@ mod tests {
                 slots: &[value],
                 undefined: "undefined",
                 now: Duration::ZERO,
-                is_broadcast: false,
+                mark: Mark::Nothing,
             })
         };
         assert_eq!(filled(Value::Undefined), "undefined 4");
@@ -461,11 +490,16 @@ mod tests {
         let message = filled("{\"at\":\"${now}\"}", 0);
         let at = Duration::from_nanos(17);
         let sent = |message: &str| sent_at(message.as_bytes()).map(|(sent, _)| sent);
-        assert_eq!(sent(&message), Some(SentAt { at, broadcast_by: None }));
-        for (message, broadcast_by) in
-            [("wf-sent-at-17-4!\"", Some(4)), ("wf-sent-at-17-4", None), ("wf-sent-at-17-!", None)]
-        {
-            assert_eq!(sent(message), Some(SentAt { at, broadcast_by }));
+        assert_eq!(sent(&message), Some(SentAt { at, mark: Mark::Nothing }));
+        for (message, mark) in [
+            ("wf-sent-at-17-4!\"", Mark::Broadcast(4)),
+            ("wf-sent-at-17-4-9!\"", Mark::Numbered(4, 9)),
+            ("wf-sent-at-17-4-9", Mark::Nothing),
+            ("wf-sent-at-17-4-4294967296!", Mark::Nothing),
+            ("wf-sent-at-17-4", Mark::Nothing),
+            ("wf-sent-at-17-!", Mark::Nothing),
+        ] {
+            assert_eq!(sent(message), Some(SentAt { at, mark }), "{message}");
         }
         assert_eq!(sent_at(b"{}"), None);
         assert_eq!(sent_at(b"wf-sent-at-x"), None);

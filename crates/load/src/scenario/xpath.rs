@@ -262,7 +262,7 @@ impl Page {
         page
     }
 
-    /// Add text to the innermost open element.
+    /// Adds text to the innermost open element.
     fn add_text(&mut self, open: &[usize], text: &str) {
         if let Some(index) = open.last() {
             self.elements[*index].text.push_str(&decoded(text));

@@ -36,6 +36,10 @@ fn all_reports_have_the_same_results_and_escape_names() {
         page.contains("&lt;b&gt;&quot;say&quot;&lt;/b&gt;") && !page.contains("<b>"),
         "escaped"
     );
+    // The verdict and the charts stand before the tables.
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+    let verdict = at("<details open><summary class=\"bad\">2 of 3 thresholds are broken.");
+    assert!(verdict < at("<svg") && at("<svg") < at("<h2>Summary"), "the order");
     for remote in ["http://", "https://", "<script", "@import", "url("] {
         assert!(!page.contains(remote), "the page must need no other file: {remote}");
     }
@@ -44,6 +48,33 @@ fn all_reports_have_the_same_results_and_escape_names() {
         4 + 2 + 1 + 3 + 2,
         "users and traffic, two kinds of times, rates and times of steps, statuses and errors"
     );
+}
+
+#[test]
+fn a_report_has_one_number_of_users_and_one_kind_of_units() {
+    let steps = format!(
+        r#"{{ connect = {{ path = "/" }} }}, {{ send = {{ text = "{}", reply = true }} }},"#,
+        "x".repeat(3000)
+    );
+    let text = scenario(60, 1200, &steps).replace("users_max = 60", "spacing = \"random\"");
+    let mut results = load(websocket_server(echo), &text);
+    let started = results.counts.started;
+    assert_ne!(started, 60, "random arrivals are not the product of rate and time");
+    let mut live = Vec::new();
+    watchfire_load::Live::default().draw(&results, &mut live).unwrap();
+    let reports =
+        |results: &_| [watchfire_load::table(results, &[]), watchfire_load::html(results, &[])];
+    for report in reports(&results).into_iter().chain([String::from_utf8(live).unwrap()]) {
+        assert!(!report.contains("planned") && !report.contains("of about"), "{report}");
+        assert!(report.contains("KiB") && ![" kB", " MB"].iter().any(|unit| report.contains(unit)));
+    }
+    for report in reports(&results) {
+        assert!(report.contains(&format!("{started} started, {started} finished")), "{report}");
+    }
+    results.counts.due += 2;
+    for report in reports(&results) {
+        assert!(report.contains("2 planned and not started"), "{report}");
+    }
 }
 
 #[test]

@@ -48,6 +48,96 @@ fn a_message_that_the_scenario_wrote_whole_can_expect_its_reply() {
     assert_eq!(results.counts.deliveries, 0);
 }
 
+#[test]
+fn a_repeated_and_a_missing_message_are_counted() {
+    let address = websocket_server(|socket| {
+        for times in [1, 0, 2, 1] {
+            // One text may have several messages, as an answer of Centrifugo has.
+            let text = socket.read()?.into_text()?.as_str().repeat(times);
+            socket.send(Message::Text(text.into()))?;
+        }
+        echo(socket)
+    });
+    let steps = r#"
+        { connect = { path = "/" } },
+        { loop = { times = 4, steps = [{ send = { text = "${now}", in_order = true } }] } },
+        { stay = { for = "1s" } }"#;
+    let text = scenario(5, 200, steps)
+        + "[thresholds]\nin_order = { missing_max = 4, repeated_max = 5, received_min = 21 }";
+    let results = load(address, &text);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    let count = |name| results.counters[name];
+    assert_eq!(
+        ["in_order_received", "in_order_missing", "in_order_repeated"].map(count),
+        [20, 5, 5]
+    );
+    assert_eq!((done(&results, "recovered"), results.lost()), (0, 0));
+    let thresholds = watchfire_load::Scenario::parse("test.toml", &text).unwrap().thresholds;
+    let verdicts = watchfire_load::judge(&thresholds, &results);
+    let kept = verdicts.iter().map(|one| (one.measured.as_str(), one.is_kept));
+    assert_eq!(kept.collect::<Vec<_>>(), [("5", false), ("5", true), ("20", false)]);
+}
+
+#[test]
+fn an_order_without_messages_is_not_kept() {
+    let steps = r#"{ connect = { path = "/" } }, { send = { text = "${now}", in_order = true } }"#;
+    let text =
+        scenario(1, 100, steps) + "[thresholds]\nin_order = { missing_max = 0, repeated_max = 0 }";
+    let silent = websocket_server(|socket| {
+        loop {
+            socket.read()?;
+        }
+    });
+    let results = load(silent, &text);
+    let thresholds = watchfire_load::Scenario::parse("test.toml", &text).unwrap().thresholds;
+    let verdicts = watchfire_load::judge(&thresholds, &results);
+    assert_eq!(verdicts.iter().map(|one| one.is_kept).collect::<Vec<_>>(), [false, false]);
+}
+
+#[test]
+fn a_session_keeps_the_last_value_of_its_messages_over_connections() {
+    let address = websocket_server(|socket| {
+        let message = socket.read()?;
+        for text in ["offset 3", "offset 4\noffset 5", "no number"] {
+            socket.send(Message::Text(text.into()))?;
+        }
+        socket.send(message)?;
+        echo(socket)
+    });
+    let steps = r#"
+        { connect = { path = "/" } }, { send = { text = "first", expect = "first" } },
+        { disconnect = { abrupt = true } },
+        { connect = { path = "/" } }, { send = { text = "after ${offset}", expect = "after 5" } }"#;
+    let text = scenario(3, 100, steps)
+        .replace("steps =", "keep = { offset = { regex = '(?s).*offset ([0-9]+)' } }\nsteps =");
+    let results = load(address, &text);
+    assert_eq!((done(&results, "send"), results.errors_total()), (6, 0), "{:?}", results.errors);
+}
+
+#[test]
+fn a_session_can_name_the_server_of_its_users() {
+    let counted = || {
+        let count = Arc::new(Mutex::new(0));
+        let seen = count.clone();
+        let address = websocket_server(move |socket| {
+            *seen.lock().unwrap() += 1;
+            echo(socket)
+        });
+        (format!("ws://{address}"), count)
+    };
+    let (servers, counts): (Vec<_>, Vec<_>) = [counted(), counted()].into_iter().unzip();
+    for (server, expected) in [(1, [6, 0]), (2, [6, 6]), (9, [6, 12])] {
+        let steps = r#"{ connect = { path = "/" } }, { send = { text = "x", reply = true } }"#;
+        let text =
+            scenario(6, 100, steps).replace("steps =", &format!("server = {server}\nsteps ="));
+        let targets = servers.clone();
+        let source = Source { name: "server.toml".into(), text, targets, ..Source::default() };
+        let results = watchfire_load::run_load(&source, &LoadOptions::default(), |_| {}).unwrap();
+        assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+        assert_eq!([0, 1].map(|index| *counts[index].lock().unwrap()), expected);
+    }
+}
+
 /// A server that cuts each connection after one message, as often as this, and echoes afterwards.
 fn cutting(times: usize) -> SocketAddr {
     let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(times));

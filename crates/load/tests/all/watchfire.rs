@@ -3,14 +3,19 @@
 use std::net::SocketAddr;
 
 use crate::support::{done, load, scenario};
-use watchfire::{RunningServer, Server, Settings};
+use watchfire::{ChannelRule, HistoryRule, JoinRule, PublishRule, RunningServer, Server, Settings};
+use watchfire_load::Results;
 
-fn watchfire() -> RunningServer {
+fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
     settings.channels.open_rooms = true;
-    Server::new(settings).with(watchfire_pages::Pages::new()).start().expect("the server starts")
+    settings
+}
+
+fn watchfire() -> RunningServer {
+    Server::new(settings()).with(watchfire_pages::Pages::new()).start().expect("the server starts")
 }
 
 #[test]
@@ -113,6 +118,64 @@ fn a_broadcast_is_reported_with_audience_receivers_and_delays() {
     let table = watchfire_load::table(&results, &verdicts);
     assert!(table.contains("\nbroadcast ") && table.contains("\nall 3 "), "{table}");
     assert_eq!(watchfire_load::json(&results, &verdicts)["broadcasts"][2]["times"]["count"], 21);
+}
+
+/// Ten users of the measurement, which are away for a second while ten publishers send 15 messages each.
+fn cut_off(scenario: &str) -> Results {
+    let shorter = [
+        ("rate = 2000", "rate = 20"),
+        ("rate = 100", "rate = 10"),
+        ("user % 100", "user % 10"),
+        ("duration = \"5s\"", "duration = \"500ms\""),
+        ("duration = \"2s\"", "duration = \"100ms\""),
+        ("duration = \"38s\"", "duration = \"1s\""),
+        ("duration = \"6s\"", "duration = \"1s\""),
+        ("duration = \"24s\"", "duration = \"2s\""),
+        ("for = \"16s\"", "for = \"2s\""),
+        ("think = \"1s\"", "think = \"200ms\""),
+        ("think = \"30s\"", "think = \"1s\""),
+        ("times = 60", "times = 15"),
+    ];
+    let shorter = shorter.iter().fold(scenario.to_owned(), |text, (long, short)| {
+        assert!(text.contains(long), "{long}");
+        text.replace(long, short)
+    });
+    let mut settings = settings();
+    settings.channels.rules = vec![ChannelRule {
+        pattern: "kept:*".into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Clients,
+        presence: false,
+        hooks: Vec::new(),
+        history: Some(HistoryRule::default()),
+    }];
+    let server = Server::new(settings).start().expect("the server starts");
+    let results = load(server.address(), &shorter);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!((done(&results, "join again"), done(&results, "message")), (10, 150));
+    results
+}
+
+#[test]
+fn users_that_were_cut_off_see_each_message_once_and_in_order() {
+    let scenario = include_str!("../../../../experiments/loads/recovery-phoenix.toml");
+    let forgetful = scenario.replace("{ history = { after = \"${position}\" } }", "{}");
+    assert_ne!(forgetful, scenario);
+    let (recovered, forgotten) = std::thread::scope(|scope| {
+        let forgotten = scope.spawn(|| cut_off(&forgetful));
+        (cut_off(scenario), forgotten.join().expect("the load runs"))
+    });
+    let counts = |results: &Results| {
+        ["in_order_received", "in_order_missing", "in_order_repeated"]
+            .map(|name| results.counters[name])
+    };
+    assert_eq!(counts(&recovered), [300, 0, 0]);
+    let again = done(&recovered, "recovered");
+    assert!((20..=100).contains(&again), "{again} messages recovered");
+    let [received, missing, repeated] = counts(&forgotten);
+    assert!(missing >= 20 && received + missing == 300, "{received} received, {missing} missing");
+    // A message that was under way when its receiver came back counts as recovered, also without a history.
+    assert!(done(&forgotten, "recovered") <= 5 && repeated == 0, "{repeated} repeated");
 }
 
 #[test]

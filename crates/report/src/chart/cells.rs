@@ -1,7 +1,6 @@
 //! A table as a panel: each cell has a colour and a few short lines of text, so that a reader sees the pattern before the figures.
 
 use plotters::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::{
     Area, Colour, DIM, Drawn, GRID, MARGIN, TITLE_HEIGHT, WIDTH, at, bold, normal, rgb, small,
@@ -15,7 +14,7 @@ const LINE_HEIGHT: i32 = 15;
 const OPACITY: f64 = 0.25;
 
 /// A cell of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Lines, from top to bottom.
     pub lines: Vec<String>,
@@ -24,7 +23,7 @@ pub struct Cell {
 }
 
 /// A table: names of columns, and rows of cells with their names.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Cells {
     /// A `-` in a name is a place to break the line.
     pub columns: Vec<String>,

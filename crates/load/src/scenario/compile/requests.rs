@@ -31,7 +31,7 @@ impl Compiler<'_> {
         self.push_op(Op::Files(files))
     }
 
-    /// Load a page from other users.
+    /// Loads a page from other users.
     pub(in crate::scenario) fn page(
         &mut self,
         name: Option<&str>,
@@ -51,7 +51,7 @@ impl Compiler<'_> {
         self.push_op(Op::Page(PageVisit { step, page, join_ref, has_it }))
     }
 
-    /// Poll beside the steps that follow.
+    /// Polls beside the steps that follow.
     pub(in crate::scenario) fn poll_beside(&mut self, poll: Poll) -> Result<(), String> {
         if !self.blocks.is_empty() {
             return Err("a poll beside the other steps cannot begin in a loop".into());

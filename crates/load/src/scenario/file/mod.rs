@@ -163,6 +163,7 @@ impl ScenarioFile {
             phases,
             thresholds,
             is_timed: super::is_timed(&sessions),
+            recovered: super::recovered(&sessions),
             audiences,
             sessions,
             steps,
@@ -338,6 +339,10 @@ steps.join | steps.jion | 26 | jion | unknown step
 rate = 5 | rate = 5\nsessions = ['x'] | 5 | sessions | unknown session
 '{"n": ${user}}' } | {}, broadcast = true } | 17 | push | the same for all users
 { think = "1s" } | { send = { text = 'x', broadcast = true } } | 20 | send | ${now}
+{ think = "1s" } | { send = { text = 'x', in_order = true } } | 20 | send | in_order needs ${now}
+{ think = "1s" } | { send = { text = '${now}', broadcast = true, in_order = true } } | 20 | send | neither broadcast
+steps = [ | keep = { now = '/x' }\nsteps = [ | 12 | keep | built in
+steps = [ | server = 0\nsteps = [ | 13 | server | nonzero
 [[phases]] | [sources]\naddresses=['10.0.0.0-11.0.0.0']\n[[phases]] | 6 | addresses | more than
 [thresholds] | [thresholds | 24 |  | unclosed
 "#;

@@ -42,7 +42,7 @@ impl RowsFile {
     }
 }
 
-/// Read the files, in the order of their names.
+/// Reads the files, in the order of their names.
 pub(super) fn read_rows(
     all: &BTreeMap<String, Spanned<RowsFile>>,
     source: &SourceText<'_>,

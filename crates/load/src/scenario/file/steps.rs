@@ -3,6 +3,7 @@
 mod requests;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -37,6 +38,11 @@ pub(super) struct SessionFile {
     /// Connect again after these pauses when the connection breaks.
     #[serde(default)]
     reconnect_after: Vec<DurationText>,
+    /// Save these values from each message that has them.
+    #[serde(default)]
+    keep: BTreeMap<String, SaveFile>,
+    /// The number of the server at which its users begin, from 1.
+    server: Option<NonZeroU16>,
     steps: Vec<Spanned<StepFile>>,
 }
 
@@ -107,6 +113,9 @@ struct PushFile {
     /// Exactly one other user receives the `${now}` in the payload.
     #[serde(default)]
     delivered: bool,
+    /// All receivers should see its messages once and in order.
+    #[serde(default)]
+    in_order: bool,
     #[serde(default)]
     save: BTreeMap<String, SaveFile>,
 }
@@ -137,6 +146,9 @@ struct SendFile {
     /// All connected users should receive it.
     #[serde(default)]
     broadcast: bool,
+    /// All receivers should see its messages once and in order.
+    #[serde(default)]
+    in_order: bool,
     #[serde(default)]
     save: BTreeMap<String, SaveFile>,
 }
@@ -196,7 +208,10 @@ impl<'a> Names<'a> {
         pages: Vec<(String, String)>,
     ) -> Names<'a> {
         let mut names = Vec::new();
-        sessions.iter().for_each(|session| collect(&session.get_ref().steps, &mut names));
+        for session in sessions {
+            collect(&session.get_ref().steps, &mut names);
+            names.extend(session.get_ref().keep.keys().cloned());
+        }
         names.extend(rows.values().flat_map(|rows| &rows.get_ref().columns).cloned());
         names.sort();
         names.dedup();
@@ -222,7 +237,7 @@ fn collect(steps: &[Spanned<StepFile>], names: &mut Vec<String>) {
     }
 }
 
-/// Save these values from the answer that the next step waits for.
+/// Saves these values from the answer that the next step waits for.
 fn save(
     saved: &BTreeMap<String, SaveFile>,
     wanted: &Wanted,
@@ -236,8 +251,12 @@ fn save(
     Ok(())
 }
 
-/// Compile the values that a step saves.
+/// Compiles the values that a step saves.
 fn answer(saved: &BTreeMap<String, SaveFile>, compiler: &Compiler<'_>) -> Result<Answer, String> {
+    Ok(Answer { saves: saves(saved, compiler)?, checks: Vec::new() })
+}
+
+fn saves(saved: &BTreeMap<String, SaveFile>, compiler: &Compiler<'_>) -> Result<Vec<Save>, String> {
     let saves = saved.iter().map(|(name, save)| {
         if BUILT_IN.contains(&name.as_str()) {
             return Err(format!("save: the name {name} is built in"));
@@ -245,7 +264,7 @@ fn answer(saved: &BTreeMap<String, SaveFile>, compiler: &Compiler<'_>) -> Result
         let find = save.find().map_err(|problem| format!("save: {problem}"))?;
         Ok(Save { slot: compiler.slot(name)?, find, missing: Missing::Fails })
     });
-    Ok(Answer { saves: saves.collect::<Result<_, String>>()?, checks: Vec::new() })
+    saves.collect()
 }
 
 impl SessionFile {
@@ -270,8 +289,12 @@ impl SessionFile {
             let reconnects = compiler.reconnect(pauses);
             reconnects.map_err(|problem| source.error(at, "reconnect_after", problem))?;
         }
+        let keeps = saves(&self.keep, &compiler);
+        let keeps = keeps.map_err(|problem| source.error(at, "keep", problem))?;
         let name = self.name.as_deref().unwrap_or("steps");
+        let server = self.server.map(|server| server.get() - 1);
         let session = compiler.finish(self.probability, self.cookies);
+        let session = Session { keeps, server, ..session };
         if session.ops.is_empty() {
             return Err(source.error(at, name, "a session needs steps"));
         }
@@ -340,7 +363,7 @@ impl StepFile {
     }
 }
 
-/// Take a row, and set the variables of its columns.
+/// Takes a row, and sets the variables of its columns.
 fn take_row(name: &str, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Result<(), String> {
     let file = names.rows.keys().position(|known| known == name);
     let (file, rows) = file.zip(names.rows.get(name)).ok_or_else(|| {
@@ -392,6 +415,7 @@ impl PushFile {
         let payload = payload(&self.payload);
         save(&self.save, &wanted, compiler)?;
         compiler.note_delivered(self.delivered);
+        compiler.note_in_order(self.in_order);
         compiler.push(name, &self.topic, &self.event, payload, wanted, self.broadcast)
     }
 }
@@ -404,6 +428,7 @@ impl SendFile {
             (None, false) => Wanted::Nothing,
         };
         save(&self.save, &wanted, compiler)?;
+        compiler.note_in_order(self.in_order);
         compiler.send(self.name.as_deref(), &self.text, self.binary, wanted, self.broadcast)
     }
 }

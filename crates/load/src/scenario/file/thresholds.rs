@@ -19,9 +19,19 @@ pub(super) struct ThresholdsFile {
     lost_max: Option<u64>,
     start_lateness_p99_max: Option<DurationText>,
     #[serde(default)]
+    in_order: InOrderThresholdsFile,
+    #[serde(default)]
     broadcasts: BroadcastThresholdsFile,
     #[serde(default)]
     steps: BTreeMap<Spanned<String>, StepThresholdsFile>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InOrderThresholdsFile {
+    missing_max: Option<u64>,
+    repeated_max: Option<u64>,
+    received_min: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -56,6 +66,9 @@ impl ThresholdsFile {
             missing_users_max: self.missing_users_max,
             lost_max: self.lost_max,
             start_lateness_p99_max: span(self.start_lateness_p99_max),
+            in_order_missing_max: self.in_order.missing_max,
+            in_order_repeated_max: self.in_order.repeated_max,
+            in_order_received_min: self.in_order.received_min,
             broadcasts_missing_max: self.broadcasts.missing_max,
             broadcasts_last_max: span(self.broadcasts.last_max),
             steps: Vec::new(),

@@ -66,7 +66,7 @@ impl Quotes {
 }
 
 impl Escape {
-    /// Append a value, so that it cannot end the place where it stands.
+    /// Appends a value, so that it cannot end the place where it stands.
     pub(super) fn write(self, value: &[u8], out: &mut Vec<u8>) {
         use std::io::Write as _;
         let percent = |byte: u8, out: &mut Vec<u8>| {

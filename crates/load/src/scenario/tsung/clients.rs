@@ -70,7 +70,7 @@ fn range(ip: &Element<'_, '_>) -> Result<String> {
     Ok(last_octet_range(value.ok_or_else(|| ip.attribute_error("value", "is needed"))?))
 }
 
-/// Convert `10.0.0.1-20` to `10.0.0.1-10.0.0.20`.
+/// Converts `10.0.0.1-20` to `10.0.0.1-10.0.0.20`.
 fn last_octet_range(text: &str) -> String {
     match (text.split_once('-'), text.rsplit_once('.')) {
         (Some((first, last)), Some((network, _))) if !last.contains('.') => {

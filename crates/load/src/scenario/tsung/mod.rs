@@ -91,6 +91,7 @@ fn read<'f>(root: &Element<'_, '_>, files: &'f mut Files<'f>) -> Result<Scenario
         phases: load.phases,
         thresholds: Thresholds::default(),
         is_timed: false,
+        recovered: None,
         audiences: Audiences::default(),
         sessions,
         steps,

@@ -18,7 +18,7 @@ pub(super) struct Parts<'f> {
 }
 
 impl Parts<'_> {
-    /// Note that a part of the file has no effect.
+    /// Notes that a part of the file has no effect.
     pub(super) fn note(&mut self, element: &Element<'_, '_>, text: &str) {
         let note = element.error(text).to_string();
         if !self.notes.contains(&note) {

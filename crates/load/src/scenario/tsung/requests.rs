@@ -394,7 +394,7 @@ fn header_of(header: &Element<'_, '_>, is_filled: bool) -> Result<(String, Strin
     Ok((header.needed("name")?.to_owned(), value))
 }
 
-/// Convert `%%_name%%` to `${name}`.
+/// Converts `%%_name%%` to `${name}`.
 pub(super) fn filled_in(text: &str, is_filled_in: bool) -> std::result::Result<String, String> {
     let text = text.replace("${", "$${");
     if !is_filled_in {

@@ -200,7 +200,7 @@ impl Reader<'_, '_, '_> {
         self.compiler.slot(name).map_err(|problem| element.attribute_error(attribute, problem))
     }
 
-    /// Set variables at this place of the session, again in each turn of a loop.
+    /// Sets variables at this place of the session, again in each turn of a loop.
     fn set(&mut self, element: &Element<'_, '_>) -> Result<()> {
         element.children(&["var"])?;
         let mut slots = Vec::new();

@@ -31,7 +31,7 @@ pub fn http_server(answer: impl Fn(usize, &str) -> Vec<u8> + Clone + Send + 'sta
     })
 }
 
-/// Answer the requests of one connection until the client closes it. Requests have no body.
+/// Answers the requests of one connection until the client closes it. Requests have no body.
 pub fn serve_http(mut stream: TcpStream, answer: impl Fn(&str) -> Vec<u8>) {
     use std::io::Read as _;
     let mut received = Vec::new();
@@ -86,24 +86,24 @@ pub fn responding(bytes: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Run a scenario against one server.
+/// Runs a scenario against one server.
 pub fn load(address: SocketAddr, scenario: &str) -> Results {
     load_url(&format!("ws://{address}"), scenario)
 }
 
-/// Run a scenario against the server of a URL.
+/// Runs a scenario against the server of a URL.
 pub fn load_url(url: &str, scenario: &str) -> Results {
     load_source("test.toml", scenario.to_owned(), Some(url.to_owned()))
 }
 
-/// Run a scenario in TOML or in Tsung's XML. The name is for errors.
+/// Runs a scenario in TOML or in Tsung's XML. The name is for errors.
 pub fn load_source(name: &str, text: String, target: Option<String>) -> Results {
     let targets = target.into_iter().collect();
     let source = Source { name: name.to_owned(), text, targets, ..Source::default() };
     run(&source)
 }
 
-/// Run a scenario that names other files.
+/// Runs a scenario that names other files.
 pub fn load_files(url: &str, text: String, files: &[(&str, &str)]) -> Results {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
     let (name, targets) = ("test.toml".to_owned(), vec![url.to_owned()]);

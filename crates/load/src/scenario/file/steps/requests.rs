@@ -90,8 +90,8 @@ impl HttpFile {
             self.contains.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
         request.timeout = self.timeout.map(|span| span.0);
         request.answer = answer(&self.save, compiler)?;
-        if self.delivered && !request.body.is_timed() {
-            return Err("delivered needs ${now} in the body".into());
+        if self.delivered && request.body.times() != 1 {
+            return Err("delivered needs ${now} in the body, once".into());
         }
         request.is_delivered = self.delivered;
         match &self.files {
