@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::process::Child;
 use std::sync::Arc;
 use std::thread;
 
@@ -28,7 +29,6 @@ use socket2::Socket;
 use crate::baseline::{self, Sockets, listen, print_ready};
 use crate::limits::raise_open_files;
 use crate::message::{self, HEARTBEAT_ANSWER, JOINED};
-use crate::parent_death_guard::GuardedChild;
 use crate::poller::Poller;
 
 const READ_BYTES: usize = 65_536;
@@ -49,10 +49,14 @@ pub struct Settings {
     /// The place of this process among several, which the first one starts.
     #[arg(long, hide = true, default_value_t = 0)]
     place: usize,
+    /// The process that has started this one, and that it ends with.
+    #[arg(long, hide = true)]
+    parent: Option<i32>,
 }
 
-/// Serve until killed.
+/// Serves until killed.
 pub fn serve(settings: &Settings) -> Result<Infallible> {
+    settings.parent.map(baseline::end_with).transpose()?;
     raise_open_files()?;
     let first = listen(settings.listen)?;
     let address = first.local_addr()?.as_socket().context("not an IP address")?;
@@ -86,7 +90,7 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
 
 impl Settings {
     /// Starts the other processes, and waits until they listen.
-    fn start_others(&self, address: SocketAddr, threads: usize) -> Result<Vec<GuardedChild>> {
+    fn start_others(&self, address: SocketAddr, threads: usize) -> Result<Vec<Child>> {
         ensure!(self.processes > 0, "cannot serve with 0 processes; use at least 1");
         let places = (1..self.processes).filter(|_| self.place == 0);
         baseline::start_processes(places.map(|place| {
@@ -165,9 +169,9 @@ impl Broadcaster {
     fn run(mut self) -> Result<Infallible> {
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            self.poller.wait(None)?;
+            self.poller.wait()?;
             for index in 0..self.poller.len() {
-                match self.poller.ready(index).key {
+                match self.poller.key(index) {
                     LISTENER => self.accept()?,
                     BUS => self.receive_from_others(&mut buffer)?,
                     socket => self.read(socket as usize, &mut buffer),
@@ -378,6 +382,7 @@ mod tests {
 
     #[test]
     fn the_key_of_the_specification_has_its_answer() {
-        assert_eq!(websocket_accept(message::WEBSOCKET_KEY), message::WEBSOCKET_ACCEPT);
+        let accept = websocket_accept("dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }

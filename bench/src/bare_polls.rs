@@ -32,10 +32,14 @@ pub struct Settings {
     /// Length of the JSON with which a short request is answered.
     #[arg(long, default_value_t = 2_750)]
     answer_bytes: usize,
+    /// The process that has started this one, and that it ends with.
+    #[arg(long, hide = true)]
+    parent: Option<i32>,
 }
 
-/// Serve until killed. The first process prints an event with its URL.
+/// Serves until killed. The first process prints an event with its URL.
 pub fn serve(settings: &Settings) -> Result<Infallible> {
+    settings.parent.map(baseline::end_with).transpose()?;
     ensure!(settings.processes > 0, "cannot serve with 0 processes; use at least 1");
     raise_open_files()?;
     let listener = listen(settings.listen)?;
@@ -69,9 +73,9 @@ impl Server {
     fn run(mut self) -> Result<Infallible> {
         let mut buffer = [0; READ_BYTES];
         loop {
-            self.poller.wait(None)?;
+            self.poller.wait()?;
             for index in 0..self.poller.len() {
-                match self.poller.ready(index).key {
+                match self.poller.key(index) {
                     LISTENER => {
                         let Server { listener, poller, sockets, .. } = &mut self;
                         baseline::accept_all(listener, poller, sockets, |_| {})?;

@@ -3,15 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use socket2::{Domain, Socket, Type};
 
-use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::poller::Poller;
 
 const BACKLOG: i32 = 4096;
@@ -27,22 +27,31 @@ pub fn listen(address: SocketAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Starts one process of this program for each list of arguments, and waits until all listen. They end
-/// when the result is dropped.
-pub fn start_processes(all: impl Iterator<Item = Vec<String>>) -> Result<Vec<GuardedChild>> {
+/// Starts one process of this program for each list of arguments, and waits until all listen.
+pub fn start_processes(all: impl Iterator<Item = Vec<String>>) -> Result<Vec<Child>> {
+    let parent = std::process::id().to_string();
     let mut processes = Vec::new();
     for arguments in all {
-        let mut command = guarded_command(std::env::current_exe()?)?;
-        command.args(arguments).stdout(Stdio::piped());
-        processes.push(GuardedChild::spawn(&mut command)?);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).args(["--parent", &parent]).stdout(Stdio::piped());
+        processes.push(command.spawn()?);
     }
     for process in &mut processes {
-        let output = process.child().stdout.take().context("a child has an output")?;
+        let output = process.stdout.take().context("a child has an output")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
         ensure!(!line.is_empty(), "cannot start a process of the server; its error is above");
     }
     Ok(processes)
+}
+
+/// Lets the kernel kill this process when its parent ends, however that ends.
+pub fn end_with(parent: i32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have ended before this call.
+    let is_running = getppid().map(Pid::as_raw_pid) == Some(parent);
+    ensure!(is_running, "the parent process has ended");
+    Ok(())
 }
 
 /// Prints the event that an experiment awaits from its server.

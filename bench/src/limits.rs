@@ -1,7 +1,7 @@
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raise the soft limit of open files to the hard one; children inherit it.
+/// Raises the soft limit of open files to the hard one; children inherit it.
 pub fn raise_open_files() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -1,8 +1,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 const EVENTS_PER_TURN_MAX: usize = 1024;
@@ -11,13 +9,6 @@ const EVENTS_PER_TURN_MAX: usize = 1024;
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
-}
-
-/// The events of the file registered under `key`.
-#[derive(Clone, Copy)]
-pub struct Ready {
-    pub key: u64,
-    pub flags: EventFlags,
 }
 
 impl Poller {
@@ -30,17 +21,11 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(key), flags)?)
     }
 
-    /// Wait for events until `timeout`; `None` waits without a limit.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    /// Waits for events.
+    pub fn wait(&mut self) -> io::Result<()> {
         self.events.clear();
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
-            timeout.as_ref(),
-        ) {
-            Ok(_) => Ok(()),
-            Err(rustix::io::Errno::INTR) => Ok(()),
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -50,9 +35,8 @@ impl Poller {
         self.events.len()
     }
 
-    /// One of these events.
-    pub fn ready(&self, index: usize) -> Ready {
-        let epoll::Event { flags, data } = self.events[index];
-        Ready { key: data.u64(), flags }
+    /// The key of the file that one of these events is about.
+    pub fn key(&self, index: usize) -> u64 {
+        self.events[index].data.u64()
     }
 }

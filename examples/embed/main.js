@@ -1,8 +1,9 @@
 // A site that shares a dropped file. People who open its link get the file from the tabs that have it open.
-import { connect, fetchLimits, openPage, publish } from '@watchfire/pages'
+import { Watchfire } from '@watchfire/pages'
 import '@watchfire/element'
 
 const server = document.querySelector('meta[name=server]').content
+const fire = new Watchfire(server)
 const hint = document.querySelector('#hint')
 const shown = document.querySelector('watch-fire')
 const cid = location.hash.slice(1)
@@ -22,10 +23,7 @@ addEventListener('drop', (event) => {
 })
 
 async function share(file) {
-  const limits = await fetchLimits(fetch, { url: `${server}/limits` })
-  const publication = await publish([{ path: file.name, blob: file }], { pageBytesMax: limits.pageBytesMax })
-  const connection = connect(`${server.replace(/^http/, 'ws')}/socket`)
-  const page = openPage(publication.root, { connection, limits, publication })
+  const page = await fire.share([file])
   const link = document.createElement('a')
   link.href = `#${page.root}`
   link.target = '_blank'

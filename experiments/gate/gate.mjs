@@ -5,7 +5,7 @@
 // `make gate` builds the two programs and runs this; docs/contributing/gate.md has the figures. With --accept it rewrites gate.json, also
 // when nothing is worse. With --only it counts some workloads, and nothing in the simulator or at a server.
 
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +14,7 @@ import { parseArgs } from 'node:util'
 import { accepted, compare, fails, isNoise, number, percent, table } from './compare.mjs'
 import { WORKLOAD_NAMES, countWork } from './counts.mjs'
 import { measureAll } from './measured.mjs'
+import { carry } from './path.mjs'
 import { SERVER_METERS } from './server.mjs'
 import { simulate } from './simulated.mjs'
 import { THROW_METERS } from './throws.mjs'
@@ -37,12 +38,19 @@ if (unknown.length > 0) {
   console.error(`cannot count ${unknown.join(', ')}: no such workload; choose from ${WORKLOAD_NAMES.join(', ')}`)
   process.exit(1)
 }
+const missing = ['valgrind', 'strace'].filter((program) => spawnSync(program, ['--version']).error)
+if (missing.length > 0 && !isCi && !options.accept) {
+  console.log(`NOT TESTED: the gate: ${missing.join(' and ')} not installed`)
+  process.exit()
+}
 const builder = readBuilder()
 const saved = existsSync(VALUES) ? JSON.parse(readFileSync(VALUES, 'utf8')) : { builder, figures: [] }
 const isSameBuilder = JSON.stringify(saved.builder) === JSON.stringify(builder)
 
-const counted = await countWork(path.join(TARGET, 'gate/watchfire-gate'), only)
+const WORK = path.join(TARGET, 'gate/watchfire-gate')
+const counted = await countWork(WORK, only)
 if (only.length === 0) {
+  counted.push(...carry(WORK))
   counted.push(...(await simulate(PROGRAM)))
   counted.push(...(await measureAll([...SERVER_METERS, ...THROW_METERS], saved.figures)))
 }

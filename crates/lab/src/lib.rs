@@ -69,7 +69,7 @@ pub use drivers::{
     SimulatedBy, Ssh, Standing, StandingError, StandingNode, Traced, Workspace,
 };
 pub use hosts::{Connection, HostError, HostName, Hosts};
-pub use import::{CueError, ImportError, Imported, Source, Substitute, import};
+pub use import::{ImportError, Imported, Source, Substitute, import};
 pub use interruption::{interrupt, is_interrupted};
 pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};
@@ -77,6 +77,6 @@ pub use results::spans::{Receiver, RunTrace, Span, jaeger, perfetto, spans};
 pub use results::{
     Calibration, Comparison, Figure, FigureVerdict, NodeResult, PAIRS_ADVISED, PAIRS_MIN,
     RunResult, Transfer, Verdict, WireFigures, calibration_page, compare, comparison_html,
-    comparison_table, csv, html, results_table,
+    comparison_table, csv, results_table,
 };
 pub use runner::{FailedTrial, Results, Turn, compare_all, run_all};

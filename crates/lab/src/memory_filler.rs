@@ -59,7 +59,7 @@ impl MemoryFiller {
         Ok(Self { file: Arc::new(file), bytes })
     }
 
-    /// Fill nearly all free memory.
+    /// Fills nearly all free memory.
     pub fn fill(&self) -> io::Result<MemoryRelease> {
         let mut read = vec![0; READ_BYTES];
         let mut at = 0;
@@ -76,7 +76,7 @@ impl MemoryFiller {
     }
 }
 
-/// Keep the free memory at its current size, by dropping the pages of the file before `end`.
+/// Keeps the free memory at its current size, by dropping the pages of the file before `end`.
 fn release(file: &File, end: u64, has_ended: &AtomicBool) -> io::Result<()> {
     let mut at = 0;
     let free = meminfo("MemFree:")?;

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::definition::{Experiment, Trial, TrialPlan};
 use crate::drivers::{Driver, DriverError, Progress, with_causes};
 use crate::interruption::is_interrupted;
-use crate::results::{Comparison, RunResult, compare};
+use crate::results::{Comparison, RunResult, compare, html};
 
 /// A run that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ pub struct Turn<'a> {
     pub done: u32,
     /// All runs, warm-up included.
     pub runs: u32,
+    /// Those of the runs that are complete.
+    pub results: &'a Results,
 }
 
 /// A trial that could not run. Other trials go on.
@@ -43,6 +45,37 @@ pub struct Results {
     /// Runs that count and ended by themselves, in the order in which they did.
     pub runs: Vec<RunResult>,
     pub failed: Vec<FailedTrial>,
+}
+
+impl Results {
+    /// The page about all runs, and about the run that is under way.
+    pub fn html(&self, name: &str, notes: &[String], under_way: Option<&RunResult>) -> String {
+        html(name, notes, (&self.runs, &self.problems()), under_way)
+    }
+
+    /// The failures and the broken rules of all runs.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
+        for run in self.runs.iter().filter(|run| !run.is_healthy()) {
+            let (trial, seed, unfinished) = (&run.trial, run.seed, run.unfinished());
+            if unfinished > 0 {
+                let nodes = if unfinished == 1 { "node" } else { "nodes" };
+                problems.push(format!("{trial}, seed {seed}: {unfinished} {nodes} did not finish"));
+            }
+            let of_run = run.problems.iter();
+            problems.extend(of_run.map(|problem| format!("{trial}, seed {seed}: {problem}")));
+        }
+        for RunResult { trial, seed, wire, .. } in &self.runs {
+            let lost = wire.as_ref().map_or(0, |wire| wire.overruns);
+            if lost > 0 {
+                let why = "this machine was too busy for the network";
+                problems.push(format!(
+                    "{trial}, seed {seed}: {why}, and {lost} packets were lost; use fewer nodes or slower links"
+                ));
+            }
+        }
+        problems
+    }
 }
 
 /// Runs the trials of an experiment, with all its repeats.
@@ -97,18 +130,19 @@ fn run_sides<const SIDES: usize>(
                     return results;
                 }
                 let side = (turn + repeat as usize) % SIDES;
-                let turn = Turn { trial: &trial.name, repeat, is_warm_up, done, runs };
+                let (trial, results) = (trial.name.as_str(), &mut results[side]);
+                let turn = Turn { trial, repeat, is_warm_up, done, runs, results };
                 let ran = one_run(&plan, &mut *drivers[side], turn, watch);
                 done += 1;
                 // The signal may have ended nodes too.
                 let is_whole = |run: &RunResult| !is_interrupted() || run.is_healthy();
                 match ran {
-                    Ok(run) if !is_warm_up && is_whole(&run) => results[side].runs.push(run),
+                    Ok(run) if !is_warm_up && is_whole(&run) => results.runs.push(run),
                     Ok(_) => {}
                     Err(_) if is_interrupted() => {}
                     Err(error) => {
-                        let trial = trial.name.clone();
-                        results[side].failed.push(FailedTrial { trial, error });
+                        let trial = trial.to_owned();
+                        results.failed.push(FailedTrial { trial, error });
                     }
                 }
             }

@@ -32,7 +32,6 @@ pub struct Plan {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerPlan {
-    pub group: usize,
     pub access: Access,
     /// Its row in [`Plan::paths`].
     pub region: usize,

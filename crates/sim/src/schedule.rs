@@ -42,11 +42,6 @@ impl<T: Ord> Schedule<T> {
         Schedule { entries: BinaryHeap::new(), pushed: 0 }
     }
 
-    /// The number of entries so far.
-    pub(crate) const fn pushed(&self) -> u64 {
-        self.pushed
-    }
-
     pub(crate) fn push(&mut self, at: Instant, what: T) {
         self.entries.push(Reverse((at, self.pushed, what)));
         self.pushed += 1;

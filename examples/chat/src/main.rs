@@ -83,6 +83,20 @@ impl Channel for Lobby {
     }
 }
 
+/// Adds the channels of the chat, and its rule for sockets.
+fn with_channels(server: Server) -> Server {
+    server.channel("rooms:*", Rooms).channel("presence:*", Lobby).on_connect(|connect| {
+        match connect.params.map().contains_key("deny") {
+            true => Err(Refused),
+            false => {
+                // The API ends the sockets and channels of an id.
+                let id = connect.params.text("user").map(|user| format!("users:{user}"));
+                Ok(Connected { id, ..Connected::default() })
+            }
+        }
+    })
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -112,19 +126,7 @@ async fn main() -> anyhow::Result<()> {
         history: Some(HistoryRule::default()),
     }];
     settings.section_mut::<ApiSettings>().key = std::env::var("CHAT_API_KEY").unwrap_or_default();
-    let server = Server::new(settings)
-        .with(Operator::new())
-        .with(Api::new())
-        .channel("rooms:*", Rooms)
-        .channel("presence:*", Lobby)
-        .on_connect(|connect| match connect.params.map().contains_key("deny") {
-            true => Err(Refused),
-            false => {
-                // The API ends the sockets and channels of an id.
-                let id = connect.params.text("user").map(|user| format!("users:{user}"));
-                Ok(Connected { id, ..Connected::default() })
-            }
-        });
+    let server = with_channels(Server::new(settings).with(Operator::new()).with(Api::new()));
     let stop = async {
         // If signals cannot be received, it runs until it is killed.
         if watchfire::stop_signal().await.is_err() {
@@ -139,4 +141,43 @@ async fn main() -> anyhow::Result<()> {
     };
     server.run(stop, started).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use watchfire::testing::{Channels, NotConnected};
+
+    #[test]
+    fn users_see_each_other_until_they_go() {
+        let channels = Channels::start(with_channels(Server::new(Settings::default()))).unwrap();
+        let [mut ann, mut bob] = ["user=ann", "user=bob"].map(|it| channels.connect(it).unwrap());
+        assert_eq!(ann.join("presence:1", json!({})), Reply::because("no user"));
+        ann.join("presence:1", json!({ "user": "ann" }));
+        assert_eq!(
+            ann.next("presence:1", "presence_diff")["joins"]["ann"]["metas"][0]["status"],
+            "online"
+        );
+        bob.join("presence:1", json!({ "user": "bob" }));
+        assert!(bob.next("presence:1", "presence_state")["ann"].is_object());
+        assert!(ann.next("presence:1", "presence_diff")["joins"]["bob"].is_object());
+        drop(bob);
+        assert!(ann.next("presence:1", "presence_diff")["leaves"]["bob"].is_object());
+    }
+
+    #[test]
+    fn a_message_reaches_all_and_a_crash_ends_one_channel() {
+        let channels = Channels::start(with_channels(Server::new(Settings::default()))).unwrap();
+        assert_eq!(channels.connect("deny=1").unwrap_err(), NotConnected { status: 403 });
+        let [mut ann, mut bob] = ["", ""].map(|params| channels.connect(params).unwrap());
+        ann.join("rooms:1", json!({}));
+        bob.join("rooms:1", json!({}));
+        ann.send("rooms:1", "new_msg", json!({ "text": "hello" }));
+        for client in [&mut ann, &mut bob] {
+            assert_eq!(client.next("rooms:1", "new_msg"), json!({ "text": "hello" }));
+        }
+        ann.send("rooms:1", "crash", json!({}));
+        ann.next("rooms:1", "phx_error");
+        assert_eq!(bob.push("rooms:1", "ping", json!({})), Reply::ok(json!({})));
+    }
 }

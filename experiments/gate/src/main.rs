@@ -5,14 +5,22 @@
 //! the process and the loader are in both. So a workload prepares the same for any number of rounds, and what it has
 //! built at the end is still allocated when the process exits.
 //!
+//! `watchfire-gate path` prints what a line carries for one page.
+//!
 //! Nothing here depends on a clock, on randomness or on other threads: the same program counts the same each time.
 
 mod exchange;
 mod history;
 mod join;
+#[path = "../../../crates/page-client/src/direct/line.rs"]
+#[allow(dead_code, reason = "the tests of the crate use the rest")]
+mod line;
 mod longpoll;
 mod messages;
+mod path;
 mod presence;
+#[path = "../../../crates/page-client/src/direct/send_window.rs"]
+mod send_window;
 mod subscriptions;
 mod topic;
 mod tracker;
@@ -40,6 +48,10 @@ const WORKLOADS: [(&str, Workload); 11] = [
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["path"] {
+        println!("{}", path::carry());
+        return ExitCode::SUCCESS;
+    }
     let find = |name: &str| WORKLOADS.iter().find(|(known, _)| *known == name);
     let (workload, rounds) = match &arguments[..] {
         [name, rounds] => (find(name), rounds.parse().ok()),
@@ -47,7 +59,7 @@ fn main() -> ExitCode {
     };
     let (Some((_, workload)), Some(rounds)) = (workload, rounds) else {
         let names = WORKLOADS.map(|(name, _)| name).join(", ");
-        eprintln!("usage: watchfire-gate WORKLOAD ROUNDS\nworkloads: {names}");
+        eprintln!("usage: watchfire-gate path | WORKLOAD ROUNDS\nworkloads: {names}");
         return ExitCode::FAILURE;
     };
     let state = workload(rounds);

@@ -23,7 +23,7 @@ pub use watchfire_wire::NatKind;
 const SUGGESTIONS_MAX: usize = 3;
 
 /// Most nodes of a cluster.
-pub const NODES_MAX: u32 = 10_000;
+pub const NODES_MAX: u32 = 100_000;
 
 /// A file of clusters, scenarios and trials.
 #[derive(Clone, Debug, PartialEq)]
@@ -229,6 +229,8 @@ pub struct Link {
     pub up: Option<u64>,
     /// Bytes per second.
     pub down: Option<u64>,
+    /// Bytes that wait in each direction; `None` for the usual queue.
+    pub queue: Option<u64>,
 }
 
 /// Objects, the nodes that have them, and the nodes that fetch them.
@@ -241,6 +243,7 @@ pub struct Scenario {
     pub fetch: Vec<(Query, String)>,
     /// Nodes begin to fetch at random times within this duration.
     pub arrive_within: Duration,
+    pub waves: Vec<Waves>,
     pub churn: Vec<Churn>,
     pub faults: Vec<Fault>,
     pub load: Option<Load>,
@@ -277,6 +280,14 @@ pub enum Object {
     Image(PathBuf),
     /// An OCI image with these layers, which is made before the run.
     RandomImage(Vec<RandomLayer>),
+}
+
+/// Nodes begin to fetch one wave after another, in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waves {
+    pub nodes: Query,
+    pub count: u32,
+    pub interval: Duration,
 }
 
 /// A part of the nodes leaves, and may return.

@@ -110,6 +110,7 @@ impl Experiment {
                 || scenario.serve.as_ref().is_some_and(|query| query.applies_to(&node.labels));
             node.arrives_at = scenario.arrive_within.mul_f64(rng.fraction());
         }
+        scenario.apply_waves(&mut nodes);
         scenario.apply_churn(&mut nodes, &mut rng);
         scenario.apply_faults(&mut nodes);
         let objects = scenario.objects.iter();
@@ -169,8 +170,21 @@ impl Scenario {
             of_node.filter_map(|(_, object)| index(object)).collect()
         };
         let (seeds, fetches) = (of(&self.seed), of(&self.fetch));
+        // A rule for all nodes also names those that have the object from the start.
         node.fetches = fetches.difference(&seeds).copied().collect();
         node.seeds = seeds;
+    }
+
+    fn apply_waves(&self, nodes: &mut [NodePlan]) {
+        for waves in &self.waves {
+            let of_waves = nodes.iter_mut().filter(|node| waves.nodes.applies_to(&node.labels));
+            let of_waves: Vec<&mut NodePlan> = of_waves.collect();
+            let all = of_waves.len() as u64;
+            for (number, node) in (0..).zip(of_waves) {
+                let wave: u64 = number * u64::from(waves.count) / all;
+                node.arrives_at += waves.interval * wave as u32;
+            }
+        }
     }
 
     fn apply_churn(&self, nodes: &mut [NodePlan], rng: &mut Rng) {
@@ -243,6 +257,16 @@ mod tests {
         let fetching = plan.nodes.iter().filter(|node| node.fetches == [0].into());
         assert_eq!(fetching.count(), 10);
         assert!(plan.nodes.iter().all(|node| node.arrives_at < Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn nodes_arrive_in_waves() {
+        let text = CHURN.replace("arrive_within = '10s'", "arrive_within = '1s'")
+            + "[[scenarios.s.waves]]\nnodes = 'peers'\ncount = 5\ninterval = '10s'\n";
+        let experiment = Experiment::parse("waves.toml", &text).unwrap();
+        let plan = experiment.plan(&experiment.trials[0], 0);
+        let arrivals = plan.nodes.iter().skip(1).map(|node| node.arrives_at.as_secs());
+        assert_eq!(arrivals.collect::<Vec<_>>(), [0, 0, 10, 10, 20, 20, 30, 30, 40, 40]);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
 use watchfire_sim::{Bound, BoundPeer};
 use watchfire_wire::{PlanError, StartError, Unsupported};
 
@@ -23,6 +22,18 @@ pub use other_program::SimulatedBy;
 pub use processes::{LAB_MARK, Processes, Ssh, Standing, StandingError, StandingNode, Workspace};
 pub use simulated::Simulated;
 pub use traced::Traced;
+
+/// Fails if a setting is not one of these.
+fn check_settings<'a>(
+    settings: impl IntoIterator<Item = &'a String>,
+    known: &[&str],
+) -> Result<(), String> {
+    match settings.into_iter().find(|key| !known.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(key) if known.is_empty() => Err(format!("unknown setting {key:?}: it has none")),
+        Some(key) => Err(format!("unknown setting {key:?}; known: {}", known.join(", "))),
+    }
+}
 
 /// An error with its causes.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
@@ -105,7 +116,7 @@ pub struct Progress<'a> {
 }
 
 /// A node while a run is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeProgress<'a> {
     pub name: &'a str,
     pub state: NodeState,
@@ -115,8 +126,7 @@ pub struct NodeProgress<'a> {
     pub failure: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
     /// It has not arrived.
     Waits,

@@ -205,6 +205,7 @@ impl Connection {
         let is_folder = path.is_dir();
         let (folder, _) = remote.rsplit_once('/').unwrap_or((remote, ""));
         let (folder, remote) = (quoted(folder), quoted(remote));
+        // A stream that was cut looks like its end to `cat`, so the host answers with what it got.
         let script = match is_folder {
             true => format!("mkdir -p {remote} && cd {remote} && tar -xf - && echo whole"),
             false => format!(

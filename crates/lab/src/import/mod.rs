@@ -1,19 +1,16 @@
-//! p2plab's definitions as an experiment: its cluster and scenario JSON, and the part of CUE in which it
-//! writes experiments.
+//! p2plab's definitions as an experiment: its clusters, scenarios and experiments as JSON.
 //!
-//! [`import`] reads one cluster with one scenario, or an experiment, and returns the text of an experiment
+//! [`import`] reads clusters with scenarios, or experiments, and returns the text of an experiment
 //! file with notes about all that has no counterpart here. Nothing is dropped in silence: an unknown field is an
-//! error, and a known one without a counterpart is a note.
+//! error, and a known one without a counterpart is a note. p2plab writes experiments in CUE, which `cue export`
+//! turns into JSON.
 
-mod cue;
 mod p2plab;
 mod text;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-
-pub use cue::CueError;
 
 /// An object that the user names in place of an image of a registry: bytes, or the path of a local layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +30,8 @@ pub struct Imported {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    #[error("{file}: {cause}")]
-    Cue { file: String, cause: CueError },
+    #[error("cannot read CUE: run cue export {file} > {name}.json, and import {name}.json")]
+    Cue { file: String, name: String },
     #[error("{file}: {cause}")]
     Json { file: String, cause: serde_json::Error },
     #[error("{file}: {problem}")]
@@ -50,8 +47,8 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
-/// Imports files: clusters and scenarios as JSON, or experiments as CUE. Each cluster is combined with each
-/// scenario; an experiment names its own pairs.
+/// Imports clusters, scenarios and experiments. Each cluster is combined with each scenario; an experiment names
+/// its own pairs.
 pub fn import(
     sources: &[Source<'_>],
     substitutes: &BTreeMap<String, Substitute>,
@@ -62,14 +59,14 @@ pub fn import(
             |problem: String| ImportError::Definition { file: source.name.to_owned(), problem };
         let name = stem(source.name);
         if source.name.ends_with(".cue") {
-            let value = cue::evaluate(source.text)
-                .map_err(|error| ImportError::Cue { file: source.name.to_owned(), cause: error })?;
-            read.add_experiment(&value).map_err(definition)?;
-            continue;
+            return Err(ImportError::Cue { file: source.name.to_owned(), name });
         }
         let value: Value = serde_json::from_str(source.text)
             .map_err(|error| ImportError::Json { file: source.name.to_owned(), cause: error })?;
         match value.as_object() {
+            Some(object) if object.contains_key("experiment") => {
+                read.add_experiment(&object["experiment"]).map_err(definition)?;
+            }
             Some(object) if object.contains_key("groups") => {
                 read.add_cluster(&name, &value).map_err(definition)?;
             }
@@ -77,7 +74,8 @@ pub fn import(
                 read.add_scenario(&name, &value).map_err(definition)?;
             }
             _ => {
-                let problem = "it is neither a cluster (groups) nor a scenario (objects)";
+                let problem =
+                    "it is neither a cluster (groups), a scenario (objects) nor an experiment";
                 return Err(definition(problem.to_owned()));
             }
         }
@@ -146,34 +144,26 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_in_cue_names_its_trials() {
-        let cue = r#"
-            package p2plab
-            images:: object & { app: { type: "oci", source: "registry.example/app:1" } }
-            // two groups
-            small:: Cluster & { groups: [
-                Group & { size: 4, instanceType: "a", region: "west" },
-                Group & { size: 1, instanceType: "a", region: "west", labels: ["source"] },
-            ] }
-            spread:: Scenario & {
-                objects: [ images ]
-                seed: { "source": "app" }
-                benchmark: { "(not source)": "app" }
-            }
-            experiment: Experiment & { trials: [
-                Trial & { cluster: small, scenario: spread },
-                Trial & { cluster: groups: [
-                    { size: 2, instanceType: "a", region: "east", labels: ["source"] },
-                    { size: 1, instanceType: "a", region: "east" },
-                ]
-                scenario: { objects: o
-                    seed: { "source": "app" }
-                    benchmark: { "(not source)": "app" } }
-                } for o in many
-            ] }
-            many :: [ [{ app: { type: "oci", source: "one" } }], [{ app: { type: "oci", source: "two" } }] ]
-        "#;
-        let (experiment, notes) = imported(&[("all.cue", cue)]);
+    fn an_exported_experiment_names_its_trials() {
+        let group = |size: u32, label: &str| {
+            format!(
+                r#"{{"size": {size}, "instanceType": "a", "region": "west", "labels": [{label}]}}"#
+            )
+        };
+        let trial = |size: u32, source: &str| {
+            let (leechers, seeder) = (group(size, ""), group(1, r#""source""#));
+            let app = format!(r#"{{"app": {{"type": "oci", "source": "{source}"}}}}"#);
+            format!(
+                r#"{{"cluster": {{"groups": [{leechers}, {seeder}]}}, "scenario": {{"objects": [{app}],
+                "seed": {{"source": "app"}}, "benchmark": {{"(not source)": "app"}}}}}}"#
+            )
+        };
+        let trials =
+            [trial(4, "one"), trial(2, "one"), trial(2, "two"), trial(4, "one")].join(", ");
+        // Fields beside it, such as an exported definition, are not part of the experiment.
+        let exported =
+            format!(r#"{{"small": {{"size": 2}}, "experiment": {{"trials": [{trials}]}}}}"#);
+        let (experiment, notes) = imported(&[("all.json", &exported)]);
         let sizes = experiment.trials.iter().map(|trial| experiment.plan(trial, 0).nodes.len());
         assert_eq!(sizes.collect::<Vec<_>>(), [5, 3, 3]);
         assert!(notes.iter().any(|note| note.contains("two")), "{notes:?}");
@@ -192,9 +182,8 @@ mod tests {
             ("a.json", r#"{"groups": [{"size": 1, "colour": "red"}]}"#, "unknown field `colour`"),
             ("a.json", SCENARIO, "no cluster"),
             ("a.json", CLUSTER, "no scenario"),
-            ("a.cue", "experiment: { trials: [ x ] }", "unknown name \"x\""),
-            ("a.cue", "a: {", "line 1"),
-            ("a.cue", "a: 1", "no experiment"),
+            ("a.json", r#"{"experiment": {}}"#, "missing field `trials`"),
+            ("d/a.cue", "a: 1", "run cue export d/a.cue > a.json"),
         ] {
             let error = error(name, text);
             assert!(error.contains(problem), "{text}: {error}");

@@ -128,10 +128,9 @@ impl Definitions {
         add(&mut self.scenarios, name, scenario)
     }
 
-    /// Adds the trials of an evaluated experiment. Equal clusters and scenarios are added once.
+    /// Adds the trials of an experiment. Equal clusters and scenarios are added once.
     pub fn add_experiment(&mut self, value: &Value) -> Result<(), String> {
-        let experiment = value.get("experiment").ok_or("it has no experiment")?;
-        let experiment: ExperimentFile = read(experiment)?;
+        let experiment: ExperimentFile = read(value)?;
         for trial in experiment.trials {
             let cluster = self.add_cluster("cluster", &trial.cluster)?;
             let scenario = self.add_scenario("scenario", &trial.scenario)?;
@@ -186,7 +185,7 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, String> {
     serde_json::from_value(value.clone()).map_err(|error| error.to_string())
 }
 
-/// Objects as one map. CUE definitions have a list of maps.
+/// Objects as one map. Experiments in CUE have a list of maps.
 fn merged(objects: Value) -> Result<Value, String> {
     let Value::Array(parts) = objects else { return Ok(objects) };
     let mut all = Map::new();

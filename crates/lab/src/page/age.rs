@@ -66,6 +66,7 @@ impl PageHead {
             return Ok(Age::Unknown);
         }
         let named = format!("{}^{{commit}}", self.commit);
+        // A rebase gives the measured commit another id. Then the commit of the page counts.
         let is_ancestor = git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &named])
             .is_ok_and(|commit| git(&["merge-base", "--is-ancestor", &commit, "HEAD"]).is_ok());
         let from = match is_ancestor {

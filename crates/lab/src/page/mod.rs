@@ -13,16 +13,16 @@ use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use watchfire_report::Table;
-use watchfire_report::units::number;
+use watchfire_report::units::binary_bytes;
 
 pub use age::{Age, AgeError, PageHead};
 pub use targets::targets_table;
 
 use self::targets::value_of;
 use crate::definition::{Experiment, PageFigure, Trial};
-use crate::results::{Figure, NOISE_MAX, RunResult, figure_spread, results_rows, spread};
-
-const MIB: f64 = 1_048_576.0;
+use crate::results::{
+    Figure, NOISE_MAX, RunResult, figure_spread, results_rows, shown_name, spread,
+};
 
 /// The runs of an experiment, and all that its page says about them.
 #[derive(Clone, Debug)]
@@ -150,22 +150,16 @@ impl Page<'_> {
         }
         let is_known = |figure: &&Figure| runs.iter().any(|run| figure.of(run).is_some());
         let figures: Vec<Figure> = Figure::ALL.iter().filter(is_known).copied().collect();
-        let title = |figure: &Figure| match figure {
-            Figure::PeakMemory => "peak memory of a leecher, MiB",
-            figure => figure.title(),
-        };
+        let title = |figure: &Figure| shown_name(figure.title());
         let mut table = Table::new(std::iter::once("trial").chain(figures.iter().map(title)));
         for trial in trials {
             let runs = of(trial);
-            let value = |figure: &Figure| {
-                let unit = if *figure == Figure::PeakMemory { MIB } else { 1.0 };
-                figure_spread(*figure, unit, runs.iter().copied())
-            };
+            let value = |figure: &Figure| figure_spread(*figure, runs.iter().copied());
             table.push(std::iter::once(trial.name.clone()).chain(figures.iter().map(value)));
         }
         let bytes: u64 = runs.iter().map(|run| run.object_bytes).max().unwrap_or(0);
-        let mib = number(bytes as f64 / MIB, 0);
-        format!("\n## {cluster}\n\nEach node that fetches needs {mib} MiB.\n\n{}", table.markdown())
+        let (size, table) = (binary_bytes(bytes), table.markdown());
+        format!("\n## {cluster}\n\nEach node that fetches needs {size}.\n\n{table}")
     }
 
     /// The figures that the experiment chooses, a row for each that one of the trials has, and a column for each trial.

@@ -35,7 +35,8 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
             ("CPU-seconds per leecher", Figure::LeecherCpu),
             ("seconds until the last node has all", Figure::CompletionLast),
         ] {
-            panels.extend(bars(format!("{cluster}: {title}"), &drawn, |run| figure.of(run)));
+            let value = |run: &RunResult| median_of(figure.name(), runs, &run.trial);
+            panels.extend(bars(format!("{cluster}: {title}"), &drawn, value));
         }
         for PageFigure { figure, title, times } in &experiment.figures {
             let value = |run: &RunResult| Some(median_of(figure, runs, &run.trial)? * times);
@@ -54,10 +55,8 @@ fn bars(
     if drawn.len() < 2 {
         return None;
     }
-    let bar = |(run, colour): &(&RunResult, Colour)| {
-        let value = value(run)?;
-        Some(Bar { name: run.trial.clone(), colour: *colour, value, limit: None })
-    };
+    let bar =
+        |(run, colour): &(&RunResult, Colour)| Some(Bar::new(&run.trial, *colour, value(run)?));
     let bars: Vec<Bar> = drawn.iter().filter_map(bar).collect();
     // All bars have the decimals that the smallest one needs.
     let above_0 = bars.iter().map(|bar| bar.value).filter(|value| *value > 0.0);

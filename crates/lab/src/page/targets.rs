@@ -3,7 +3,7 @@
 use watchfire_report::Table;
 
 use crate::definition::{Experiment, Target, TargetBound};
-use crate::results::{Figure, RunResult, short};
+use crate::results::{Figure, RunResult, range_of, short};
 
 /// A row for each target. A figure that no run has misses its target.
 pub fn targets_table(experiment: &Experiment, runs: &[RunResult]) -> Table {
@@ -60,9 +60,7 @@ pub fn value_of(name: &str, run: &RunResult) -> Option<f64> {
 
 pub fn median_of(name: &str, runs: &[RunResult], trial: &str) -> Option<f64> {
     let values = runs.iter().filter(|run| run.trial == trial).map(|run| value_of(name, run));
-    let mut values = values.collect::<Option<Vec<f64>>>()?;
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    range_of(&values.collect::<Option<Vec<f64>>>()?).map(|[_, median, _]| median)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use watchfire_report::Table;
 use watchfire_report::units::percent;
 
 use super::table::{figure_spread, short, spread};
-use super::{Figure, RunResult};
+use super::{Figure, RunResult, median};
 
 /// The largest error that needs no explanation.
 const EXPLAINED: f64 = 0.15;
@@ -50,9 +50,7 @@ impl Calibration {
         let ratios = pairs.map(|(simulated, real)| {
             Some(figure.of(simulated)? / figure.of(real).filter(|value| *value > 0.0)? - 1.0)
         });
-        let mut ratios = ratios.collect::<Option<Vec<f64>>>()?;
-        ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied()
+        median(ratios.collect::<Option<Vec<f64>>>()?.into_iter())
     }
 
     fn table(&self) -> Table {
@@ -60,7 +58,7 @@ impl Calibration {
         for figure in FIGURES {
             let error = self.error(figure).map_or_else(|| "-".to_owned(), marked);
             let [simulated, processes] =
-                [&self.simulated, &self.processes].map(|runs| figure_spread(figure, 1.0, runs));
+                [&self.simulated, &self.processes].map(|runs| figure_spread(figure, runs));
             table.push([figure.title().to_owned(), simulated, processes, error]);
         }
         table

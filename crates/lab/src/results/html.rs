@@ -1,34 +1,116 @@
-//! Results as one HTML page: figures, when each node had how much, who sent to whom, and a timeline of each node.
+//! Results as one HTML page: the trials side by side, their figures, and of each trial when each node had how much, and
+//! who sent to whom.
 
 use std::fmt::Write as _;
 
 use watchfire_report::units::{binary_bytes, number};
-use watchfire_report::{Axis, Chart, Colour, Line, Marker, Panel, TickFormat, escape, page};
+use watchfire_report::{
+    Axis, Bar, BarLimit, Chart, Colour, Line, Marker, Panel, TickFormat, charts, escape, page,
+};
 
-use super::table::{comparison_rows, noise_text, noisy_lines, results_rows, trials_of};
-use super::{Comparison, NodeResult, RunResult};
+use super::table::{
+    comparison_rows, figures_of, noise_text, noisy_lines, range_of, results_rows, short, shown,
+    shown_name, trials_of,
+};
+use super::{Comparison, Figure, NodeResult, RunResult};
+
+/// Most figures with a picture of their own; the table has all.
+const FIGURES_DRAWN: usize = 12;
+/// Characters of a name beside a bar.
+const NAME_CHARACTERS_MAX: usize = 26;
 
 /// Most lines of one chart. If there are more nodes, the chart shows every n-th.
 const LINES_MAX: usize = 64;
 const POINTS_MAX: usize = 64;
 /// Most nodes in a picture with a row for each.
 const ROWS_MAX: usize = 128;
-const ROW: usize = 14;
 const CELL: usize = 14;
-const NAMES: usize = 130;
 const WIDTH: usize = 760;
 const LOAD_TITLE: &str = "Users, and memory and CPU time of their server";
 
-/// The page about the runs of an experiment. Pictures show the first run of each trial.
-pub fn html(name: &str, notes: &[String], runs: &[RunResult]) -> String {
-    let mut body = notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect::<String>();
-    body += &figures(runs);
+/// The page about the runs of an experiment, and about the run that is under way. Pictures of one trial show its first
+/// run.
+pub(crate) fn html(
+    name: &str,
+    notes: &[String],
+    (runs, problems): (&[RunResult], &[String]),
+    under_way: Option<&RunResult>,
+) -> String {
+    let (all, bad) = (runs.len(), runs.iter().filter(|run| !run.is_healthy()).count());
+    let mut body = match bad {
+        0 if all == 0 => String::new(),
+        0 => format!("<p class=\"good\">All {all} runs ended as they should.</p>"),
+        _ => format!("<p class=\"bad\">{bad} of {all} runs had problems.</p>"),
+    };
+    body += &bad_lines(problems);
+    body += &bad_lines(&noisy_lines(runs));
+    if let Some(run) = under_way {
+        let trial = escape(&run.trial);
+        body += &format!("<h2>{trial}: the run under way</h2>{}", bad_lines(&run.problems));
+        body += &pictures(run);
+    }
+    if all == 0 {
+        return page(name, &body);
+    }
+    body += &charts(&side_by_side(runs));
+    body += &format!(
+        "<h2>Figures: the median, and the smallest to the largest</h2>{}",
+        results_rows(runs).html()
+    );
+    body += &notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect::<String>();
     for trial in trials_of(runs) {
         let of_trial: Vec<&RunResult> = runs.iter().filter(|run| run.trial == trial).collect();
         let Some(run) = of_trial.first() else { continue };
         body += &section(run, of_trial.len());
     }
     page(name, &body)
+}
+
+/// A chart for each figure: the medians of all trials, and the range of their runs.
+fn side_by_side(runs: &[RunResult]) -> Vec<Chart> {
+    let trials = trials_of(runs);
+    if trials.len() < 2 {
+        return Vec::new();
+    }
+    let bound = |name: &str, trial: &str| {
+        let run = runs.iter().find(|run| run.trial == trial)?;
+        let value = run.bound_seconds?;
+        if name == Figure::TimesTheBound.title() {
+            return Some(BarLimit { value: 1.0, label: String::new() });
+        }
+        let label = format!("bound {}", short(value));
+        (name == Figure::CompletionLast.title()).then_some(BarLimit { value, label })
+    };
+    let chart = |(name, values): (&str, Vec<Vec<f64>>)| {
+        let of_trials = trials.iter().zip(&values).zip(Colour::ALL.iter().cycle());
+        let bars = of_trials.map(|((trial, values), colour)| {
+            let Some([least, median, most]) = range_of(values) else {
+                return Bar { text: Some("-".to_owned()), ..Bar::new(cut(trial), *colour, 0.0) };
+            };
+            Bar {
+                text: Some(shown(name, median)),
+                range: (least < most).then_some([least, most]),
+                limit: bound(name, trial),
+                ..Bar::new(cut(trial), *colour, median)
+            }
+        });
+        bar_chart(shown_name(name).to_owned(), bars.collect())
+    };
+    let mut figures = figures_of(runs);
+    figures.retain(|(_, trials)| trials.iter().flatten().any(|value| *value > 0.0));
+    figures.into_iter().take(FIGURES_DRAWN).map(chart).collect()
+}
+
+fn bar_chart(title: String, bars: Vec<Bar>) -> Chart {
+    let label = title.clone();
+    Chart { label, panels: vec![Panel::Bars { title, decimals: 0, bars }], ..Chart::default() }
+}
+
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(NAME_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 /// The page about two sides: the verdicts, then the runs of each side.
@@ -42,18 +124,14 @@ pub fn comparison_html(
         let _ = write!(body, "<p class=\"bad\">{}</p>", escape(&line));
     }
     for (side, runs) in sides {
-        let _ = write!(body, "<h2>{}</h2>{}", escape(side), figures(runs));
+        let table = results_rows(runs).html();
+        let _ = write!(body, "<h2>{}</h2>{}{table}", escape(side), bad_lines(&noisy_lines(runs)));
     }
     page(name, &body)
 }
 
-/// The table of all figures, and the noise of the runs.
-fn figures(runs: &[RunResult]) -> String {
-    let mut out = results_rows(runs).html();
-    for line in noisy_lines(runs) {
-        let _ = write!(out, "<p class=\"bad\">{}</p>", escape(&line));
-    }
-    out
+fn bad_lines(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("<p class=\"bad\">{}</p>", escape(line))).collect()
 }
 
 fn section(run: &RunResult, repeats: usize) -> String {
@@ -70,17 +148,19 @@ fn section(run: &RunResult, repeats: usize) -> String {
     for note in &run.notes {
         let _ = write!(out, "<p class=\"dim\">{}</p>", escape(note));
     }
-    for problem in &run.problems {
-        let _ = write!(out, "<p class=\"bad\">{}</p>", escape(problem));
-    }
-    if let Some(panel) = run.load.as_ref().and_then(|load| load.panel(LOAD_TITLE.to_owned())) {
-        let chart = Chart { label: LOAD_TITLE.to_owned(), panels: vec![panel], notes: Vec::new() };
-        out += &chart.inline_svg();
-    }
-    out += &completion(run).inline_svg();
-    out += &timeline(run);
-    out += &matrix(run);
-    out
+    out + &pictures(run)
+}
+
+fn pictures(run: &RunResult) -> String {
+    let load = run.load.as_ref().and_then(|load| load.panel(LOAD_TITLE.to_owned()));
+    let load = load.map(|panel| Chart {
+        label: LOAD_TITLE.to_owned(),
+        panels: vec![panel],
+        ..Chart::default()
+    });
+    let has_nodes = run.awaited().next().is_some();
+    let nodes = has_nodes.then(|| [completion(run), finishes(run)]).into_iter().flatten();
+    charts(&load.into_iter().chain(nodes).collect::<Vec<_>>()) + &matrix(run)
 }
 
 /// The share of its objects that each node had, over time.
@@ -123,41 +203,36 @@ fn points(node: &NodeResult) -> Vec<(f64, f64)> {
 }
 
 fn end(run: &RunResult) -> f64 {
-    let finished = run.nodes.iter().filter_map(|node| node.finished_at);
-    finished.fold(run.bound_seconds.unwrap_or(0.0), f64::max).max(0.001) * 1.03
+    let last =
+        run.nodes.iter().filter_map(|node| node.finished_at.or(Some(node.progress.last()?.0)));
+    last.fold(run.bound_seconds.unwrap_or(0.0), f64::max).max(0.001) * 1.03
 }
 
-/// A bar for each node that fetches: pale until its first byte, full until it has all.
-fn timeline(run: &RunResult) -> String {
-    let nodes: Vec<&NodeResult> =
-        run.nodes.iter().filter(|node| !node.is_seeder).take(ROWS_MAX).collect();
-    if nodes.is_empty() {
-        return String::new();
-    }
-    let (end, height) = (end(run), nodes.len() * ROW + 8);
-    let x = |at: f64| NAMES as f64 + at / end * (WIDTH - NAMES - 10) as f64;
-    let title = "A timeline of each node: pale until its first byte, full until it has all";
-    let mut out = format!("<p class=\"dim\">{title}, on the time axis above</p>");
-    out += &opened(title, height);
-    for (row, node) in nodes.iter().enumerate() {
-        let y = row * ROW;
-        let finished = node.finished_at.unwrap_or(end);
-        let first = node.first_byte_at.unwrap_or(finished);
-        let colour = if node.finished_at.is_some() { "var(--good)" } else { "var(--bad)" };
-        for (from, to, opacity) in [(node.arrived_at, first, 0.25), (first, finished, 0.85)] {
-            let (left, width) = (x(from), (x(to) - x(from)).max(0.5));
-            let _ = write!(
-                out,
-                "<rect x=\"{left:.1}\" y=\"{}\" width=\"{width:.1}\" height=\"{}\" fill=\"{colour}\" \
-                 opacity=\"{opacity}\"><title>{}: first byte {first:.3} s, all {finished:.3} s</title></rect>",
-                y + 2,
-                ROW - 4,
-                escape(&node.name),
-            );
+/// A bar for each node that fetches, with a line at its first byte.
+fn finishes(run: &RunResult) -> Chart {
+    let bar = |node: &NodeResult| {
+        let limit = node.first_byte_at.map(|value| BarLimit { value, label: String::new() });
+        match node.finished_at {
+            Some(at) => Bar {
+                limit,
+                text: Some(format!("{} s", short(at))),
+                ..Bar::new(cut(&node.name), Colour::Green, at)
+            },
+            None => Bar {
+                limit,
+                text: Some(match node.progress.last() {
+                    Some((_, share)) => format!("not finished, {} %", number(share * 100.0, 0)),
+                    None => "not finished".to_owned(),
+                }),
+                ..Bar::new(cut(&node.name), Colour::Grey, end(run))
+            },
         }
-        out += &label(&node.name, y);
-    }
-    out + "</svg>"
+    };
+    let nodes = run.nodes.iter().filter(|node| !node.is_seeder).take(ROWS_MAX);
+    bar_chart(
+        "Each node until it has all; the line is its first byte".to_owned(),
+        nodes.map(bar).collect(),
+    )
 }
 
 /// A square for each pair of nodes: the darker, the more content went from the row to the column.
@@ -167,14 +242,28 @@ fn matrix(run: &RunResult) -> String {
         return String::new();
     }
     let title = "Content that each node (row) sent to each other one (column)";
-    let mut out = format!("<p class=\"dim\">{title}</p>");
-    out += &opened(title, run.nodes.len() * CELL + 4);
-    for (row, node) in run.nodes.iter().enumerate() {
-        out += &label(&node.name, row * CELL);
+    let longest = run.nodes.iter().map(|node| node.name.chars().count().min(22)).max();
+    // A character of the font below is at most 6 wide.
+    let names = longest.unwrap_or(0) * 6 + 12;
+    let height = names + run.nodes.len() * CELL;
+    let mut out = format!(
+        "<p class=\"dim\">{title}</p><div class=\"charts\"><div class=\"scroll chart\">\
+         <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\" font-size=\"10\" \
+         font-family=\"system-ui, sans-serif\">"
+    );
+    let cell = CELL.min((WIDTH - names) / run.nodes.len().max(1));
+    for (at, node) in run.nodes.iter().enumerate() {
+        let name: String = escape(&node.name.chars().take(22).collect::<String>());
+        let (x, y) = (names + at * cell + cell / 2 + 3, names + at * CELL + CELL - 4);
+        let end = names - 8;
+        let _ = write!(
+            out,
+            "<text x=\"{end}\" y=\"{y}\" text-anchor=\"end\" fill=\"var(--dim)\">{name}</text>\
+             <text transform=\"translate({x} {end}) rotate(-90)\" fill=\"var(--dim)\">{name}</text>"
+        );
     }
-    let cell = CELL.min((WIDTH - NAMES) / run.nodes.len().max(1));
     for transfer in &run.transfers {
-        let (x, y) = (NAMES + transfer.to * cell, transfer.from * CELL);
+        let (x, y) = (names + transfer.to * cell, names + transfer.from * CELL);
         let _ = write!(
             out,
             "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"var(--bad)\" opacity=\"{:.3}\">\
@@ -187,31 +276,23 @@ fn matrix(run: &RunResult) -> String {
             binary_bytes(transfer.bytes),
         );
     }
-    out + "</svg>"
-}
-
-fn opened(title: &str, height: usize) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         aria-label=\"{}\" font-size=\"10\" font-family=\"system-ui, sans-serif\">",
-        escape(title)
-    )
-}
-
-fn label(name: &str, y: usize) -> String {
-    let short: String = name.chars().take(22).collect();
-    format!(
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"var(--dim)\">{}</text>",
-        NAMES - 8,
-        y + ROW - 4,
-        escape(&short)
-    )
+    out + "</svg></div></div>"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::results::Transfer;
+    use crate::runner::Results;
+
+    fn html(
+        name: &str,
+        notes: &[String],
+        runs: &[RunResult],
+        under_way: Option<&RunResult>,
+    ) -> String {
+        Results { runs: runs.to_vec(), failed: Vec::new() }.html(name, notes, under_way)
+    }
 
     fn run() -> RunResult {
         let node = |name: &str, finished_at| NodeResult {
@@ -219,7 +300,7 @@ mod tests {
             is_awaited: true,
             first_byte_at: Some(0.5),
             finished_at,
-            progress: vec![(0.5, 0.1), (1.0, 1.0)],
+            progress: vec![(0.5, 0.1), (1.0, finished_at.unwrap_or(0.6))],
             ..NodeResult::default()
         };
         let source =
@@ -237,13 +318,16 @@ mod tests {
 
     #[test]
     fn the_page_has_each_picture_and_escapes_names() {
-        let page = html("an experiment", &["a <note>".to_owned()], &[run()]);
+        let page = html("an experiment", &["a <note>".to_owned()], &[run()], None);
         for part in [
+            "1 of 1 runs had problems",
             "a &lt;note&gt;",
             "<h2>a &amp; b</h2>",
             "two: it &lt;broke&gt;",
-            "A timeline of each node",
+            "Each node until it has all",
+            "\nnot finished, 60 %\n",
             "&lt;source&gt; to one: 1000 B",
+            "rotate(-90)\" fill=\"var(--dim)\">&lt;source&gt;<",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
@@ -252,8 +336,60 @@ mod tests {
     }
 
     #[test]
+    fn a_page_begins_with_the_trials_side_by_side() {
+        let trial = |name: &str, seconds: f64| {
+            let mut run = RunResult { trial: name.to_owned(), problems: Vec::new(), ..run() };
+            run.bound_seconds = Some(0.25);
+            for node in run.nodes.iter_mut().filter(|node| node.is_awaited) {
+                node.finished_at = Some(seconds);
+                node.peak_memory_bytes = Some(3 << 20);
+            }
+            run
+        };
+        let mut runs = vec![trial("new", 1.0), trial("new", 1.5), trial("old", 4.0)];
+        let charts = side_by_side(&runs);
+        let bars = |title: &str| {
+            let mut panels = charts.iter().flat_map(|chart| &chart.panels);
+            let bars = panels.find_map(|panel| match panel {
+                Panel::Bars { title: found, bars, .. } if found == title => Some(bars),
+                _ => None,
+            });
+            bars.expect("a chart").clone()
+        };
+        let last = bars("completion, last, s");
+        assert_eq!(last.iter().map(|bar| bar.range).collect::<Vec<_>>(), [Some([1.0, 1.5]), None]);
+        assert_eq!(last[1].limit.as_ref().map(|bound| bound.label.as_str()), Some("bound 0.250"));
+        assert_eq!(bars("peak memory of a leecher")[0].text.as_deref(), Some("3.0 MiB"));
+        assert!(side_by_side(&runs[..2]).is_empty(), "one trial has nothing beside it");
+
+        let page = html("two", &[], &runs, None);
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+        assert!(at("All 3 runs ended") < at("<svg") && at("<svg") < at("<h2>Figures"), "the order");
+        assert!(page.contains("<td>peak memory of a leecher<td>3.0 MiB<td>3.0 MiB"), "{page}");
+        runs[0].nodes[1].finished_at = None;
+        assert!(html("two", &[], &runs, None).contains("\n-\n"), "a trial that did not finish");
+    }
+
+    #[test]
+    fn the_page_of_runs_that_go_on_begins_with_the_one_under_way() {
+        let page = html("one", &[], &[], Some(&run()));
+        assert!(page.contains("<h2>a &amp; b: the run under way</h2>"), "{page}");
+        assert!(page.contains("not finished, 60 %") && !page.contains("ended as they should"));
+        let page = html("one", &[], &[RunResult { trial: "done".into(), ..run() }], Some(&run()));
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+        assert!(at("the run under way") < at("<h2>done</h2>"));
+    }
+
+    #[test]
+    fn the_problems_of_all_runs_are_on_the_page() {
+        let second = RunResult { seed: 7, problems: vec!["a broken rule".into()], ..run() };
+        let page = html("two", &[], &[run(), second], None);
+        assert!(page.contains("<p class=\"bad\">a &amp; b, seed 7: a broken rule</p>"), "{page}");
+    }
+
+    #[test]
     fn a_run_without_nodes_has_a_page() {
-        let page = html("empty", &[], &[RunResult::default()]);
+        let page = html("empty", &[], &[RunResult::default()], None);
         assert!(page.contains("0 nodes"), "{page}");
     }
 }

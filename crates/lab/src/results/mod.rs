@@ -18,10 +18,14 @@ use self::spans::RunTrace;
 pub use calibration::{Calibration, calibration_page};
 pub use csv::csv;
 pub use figure::Figure;
-pub use html::{comparison_html, html};
+pub use html::comparison_html;
+pub(crate) use html::html;
 pub use load_over_time::{LoadOverTime, ServerSample};
 pub use table::{comparison_table, results_table};
-pub(crate) use table::{decimals, figure_spread, results_rows, short, spread};
+pub(crate) use table::{
+    decimals, figure_spread, range_of, results_rows, short, shown_name, spread,
+};
+pub(crate) use verdict::median;
 pub use verdict::{Comparison, FigureVerdict, PAIRS_ADVISED, PAIRS_MIN, Verdict, compare};
 
 /// One run of a trial. Times are seconds since its clock started, sizes are bytes. `None` means that

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use watchfire_report::Table;
-use watchfire_report::units::{number, percent};
+use watchfire_report::units::{binary_bytes, number, percent};
 
-use super::{Comparison, Figure, RunResult, Verdict};
+use super::{Comparison, Figure, RunResult, Verdict, median};
 
+/// The end of the name of a figure in bytes.
+const BYTES: &str = ", bytes";
 /// Most decimals of a value: seconds to the nanosecond.
 const DECIMALS_MAX: f64 = 9.0;
 
@@ -51,36 +53,38 @@ pub(super) fn trials_of(runs: &[RunResult]) -> Vec<&str> {
     trials
 }
 
-pub(crate) fn results_rows(runs: &[RunResult]) -> Table {
+/// The figures that a run has, by their names, with the values of each trial.
+pub(super) fn figures_of(runs: &[RunResult]) -> Vec<(&str, Vec<Vec<f64>>)> {
     let trials = trials_of(runs);
-    let heads = std::iter::once("figure").chain(trials.iter().copied());
-    let mut table = Table::new(heads);
-    for figure in Figure::ALL {
-        let values = trials
-            .iter()
-            .map(|trial| figure_spread(figure, 1.0, runs.iter().filter(|run| run.trial == *trial)));
-        let row: Vec<String> = values.collect();
-        if row.iter().any(|value| value != "-") {
-            table.push(std::iter::once(figure.title().to_owned()).chain(row));
-        }
-    }
-    let noise = |trial: &&str| {
-        let of_trial = runs.iter().filter(|run| run.trial == **trial);
-        spread(&of_trial.filter_map(|run| run.noise).collect::<Vec<f64>>())
-    };
-    if runs.iter().any(|run| run.noise.is_some()) {
-        let name = "noise: CPU time of other programs, share".to_owned();
-        table.push(std::iter::once(name).chain(trials.iter().map(noise)));
-    }
-    let measures: BTreeSet<&String> = runs.iter().flat_map(|run| run.measures.keys()).collect();
-    for name in measures {
-        let value = |trial: &&str| {
-            let of_trial = runs.iter().filter(|run| run.trial == **trial);
-            let values: Vec<f64> =
-                of_trial.filter_map(|run| run.measures.get(name).copied()).collect();
-            spread(&values)
+    let values = |needs_all: bool, of: &dyn Fn(&RunResult) -> Option<f64>| -> Vec<Vec<f64>> {
+        let of_trial = |trial: &&str| {
+            let all: Vec<_> = runs.iter().filter(|run| run.trial == **trial).map(of).collect();
+            if needs_all && all.contains(&None) {
+                Vec::new()
+            } else {
+                all.into_iter().flatten().collect()
+            }
         };
-        table.push(std::iter::once(name.clone()).chain(trials.iter().map(value)));
+        trials.iter().map(of_trial).collect()
+    };
+    let figure = |figure: Figure| (figure.title(), values(true, &|run| figure.of(run)));
+    let mut figures = Vec::from(Figure::ALL.map(figure));
+    figures.push(("noise: CPU time of other programs, share", values(false, &|run| run.noise)));
+    let measures: BTreeSet<&String> = runs.iter().flat_map(|run| run.measures.keys()).collect();
+    figures.extend(
+        measures
+            .into_iter()
+            .map(|name| (name.as_str(), values(false, &|run| run.measures.get(name).copied()))),
+    );
+    figures.retain(|(_, trials)| trials.iter().any(|values| !values.is_empty()));
+    figures
+}
+
+pub(crate) fn results_rows(runs: &[RunResult]) -> Table {
+    let mut table = Table::new(std::iter::once("figure").chain(trials_of(runs)));
+    for (name, trials) in figures_of(runs) {
+        let values = trials.iter().map(|values| spread_of(name, values));
+        table.push(std::iter::once(shown_name(name).to_owned()).chain(values));
     }
     table
 }
@@ -94,7 +98,9 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
     let mut table =
         Table::new(["trial", "figure", "before", "after", "ratio", "detects", "verdict"]);
     for one in &comparison.figures {
-        let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
+        let value = |value: Option<f64>| {
+            value.map_or_else(|| "-".to_owned(), |value| shown(&one.figure, value))
+        };
         let ratio = one.ratio.map_or_else(
             || "-".to_owned(),
             |[least, mean, most]| format!("{mean:.3} ({least:.3} to {most:.3})"),
@@ -108,7 +114,7 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
         };
         table.push([
             one.trial.clone(),
-            one.figure.clone(),
+            shown_name(&one.figure).to_owned(),
             value(one.medians[0]),
             value(one.medians[1]),
             ratio,
@@ -119,26 +125,52 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
     table
 }
 
-/// The spread of a figure in multiples of a unit; "-" if a run does not have the figure.
+/// The spread of a figure; "-" if a run does not have the figure.
 pub(crate) fn figure_spread<'a>(
     figure: Figure,
-    unit: f64,
     runs: impl IntoIterator<Item = &'a RunResult>,
 ) -> String {
-    let values = runs.into_iter().map(|run| Some(figure.of(run)? / unit));
-    values.collect::<Option<Vec<f64>>>().map_or_else(|| "-".to_owned(), |all| spread(&all))
+    let values = runs.into_iter().map(|run| figure.of(run));
+    let values = values.collect::<Option<Vec<f64>>>().unwrap_or_default();
+    spread_of(figure.title(), &values)
+}
+
+/// The name of a figure. Bytes have their unit beside each value.
+pub(crate) fn shown_name(name: &str) -> &str {
+    name.strip_suffix(BYTES).unwrap_or(name)
+}
+
+/// A value of a figure.
+pub(super) fn shown(name: &str, value: f64) -> String {
+    match name.ends_with(BYTES) {
+        true if value.abs() < 1024.0 => format!("{} B", short(value)),
+        true => {
+            format!("{}{}", if value < 0.0 { "-" } else { "" }, binary_bytes(value.abs() as u64))
+        }
+        false => short(value),
+    }
 }
 
 /// The median, with the smallest and the largest value beside it.
 pub(crate) fn spread(values: &[f64]) -> String {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return "-".to_owned() };
-    let median = sorted[sorted.len() / 2];
-    match least == most {
-        true => short(median),
-        false => format!("{} ({} to {})", short(median), short(*least), short(*most)),
-    }
+    spread_of("", values)
+}
+
+fn spread_of(name: &str, values: &[f64]) -> String {
+    let Some([least, median, most]) = range_of(values) else { return "-".to_owned() };
+    let [least, median, most] = [least, median, most].map(|value| shown(name, value));
+    if least == most { median } else { format!("{median} ({least} to {most})") }
+}
+
+/// The smallest value, the median, and the largest value; `None` without any.
+pub(crate) fn range_of(values: &[f64]) -> Option<[f64; 3]> {
+    let median = median(values.iter().copied())?;
+    let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
+    Some([
+        values.iter().copied().fold(least, f64::min),
+        median,
+        values.iter().copied().fold(most, f64::max),
+    ])
 }
 
 /// A value with about three digits.
@@ -162,6 +194,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_median_of_an_even_number_of_values_is_between_the_two_in_the_middle() {
+        assert_eq!(range_of(&[4.0, 1.0]), Some([1.0, 2.5, 4.0]));
+        assert_eq!(range_of(&[9.0, 1.0, 4.0]), Some([1.0, 4.0, 9.0]));
+        assert_eq!(range_of(&[]), None);
+    }
+
+    #[test]
     fn without_runs_there_is_no_table() {
         assert_eq!(results_table(&[]), "");
         assert_eq!(results_table(&[RunResult::default()]).lines().count(), 1, "the head alone");
@@ -180,5 +219,12 @@ mod tests {
         assert_eq!([f64::INFINITY, f64::NAN].map(short), ["inf", "NaN"]);
         assert_eq!(spread(&[2.0, 1.0, 3.0]), "2.00 (1.00 to 3.00)");
         assert_eq!(spread(&[2.0, 2.0]), "2.00");
+        assert_eq!(spread(&[1.0001, 1.0002]), "1.00", "values that a reader cannot tell apart");
+        let memory = "memory, bytes";
+        assert_eq!([memory, "s"].map(shown_name), ["memory", "s"]);
+        assert_eq!(
+            [0.25, 643.0, 1024.0, -3_145_728.0].map(|value| shown(memory, value)),
+            ["0.250 B", "643 B", "1.0 KiB", "-3.0 MiB"]
+        );
     }
 }

@@ -169,9 +169,11 @@ impl Paired {
             [Some(one), Some(other)] if one > 0.0 && other > 0.0 => {
                 Some(direction * (other / one).ln())
             }
+            // 0 has no logarithm. It counts as ten times less than the other value.
             [Some(one), Some(_)] if one > 0.0 => Some(-direction * ONE_IS_MISSING),
             [Some(_), Some(other)] if other > 0.0 => Some(direction * ONE_IS_MISSING),
             [Some(_), Some(_)] => Some(0.0),
+            // A run without a value did not finish, which is worse in either direction.
             [Some(_), None] => Some(ONE_IS_MISSING),
             [None, Some(_)] => Some(-ONE_IS_MISSING),
             [None, None] => None,
@@ -194,6 +196,8 @@ impl Paired {
     fn mean(&self, signs: &[f64]) -> (f64, f64) {
         let pairs = self.pairs as f64;
         let mean = self.logs.iter().zip(signs).map(|(log, sign)| log * sign).sum::<f64>() / pairs;
+        // An exchange changes only signs, so the sum of squares is the same for all. Rounding can
+        // make the difference slightly negative.
         let variance = (self.squares / pairs - mean * mean).max(0.0) / (pairs - 1.0).max(1.0);
         (mean, variance.sqrt())
     }
@@ -210,6 +214,7 @@ impl Paired {
         let errors_max = errors_max.filter(|_| self.pairs >= PAIRS_MIN);
         let is_change = |mean: f64, max: f64| mean >= self.least_change && mean / error > max;
         let verdict = match errors_max {
+            // Equal values have no noise to be judged by: the simulator repeats a run exactly.
             _ if self.squares == 0.0 => Verdict::WithinNoise,
             None => Verdict::TooFewRuns,
             Some(max) if is_change(mean, max) => Verdict::Worse,
@@ -263,7 +268,8 @@ fn errors_of_equal_programs(figures: &[Paired], pairs: usize) -> Option<f64> {
     largest.get(exceptions).copied().filter(|_| exceptions > 0)
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// Of an even number of values, the mean of the two in the middle.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

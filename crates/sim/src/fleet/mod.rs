@@ -7,12 +7,8 @@ mod host;
 mod image;
 mod outcome;
 mod plan;
-mod report;
 mod run;
-mod scenario;
 
 pub use outcome::{FleetOutcome, HostOutcome};
 pub use plan::{FleetBound, FleetPlan, HostPlan};
-pub use report::{fleet_json, fleet_picture, fleet_table};
 pub use run::run_fleet;
-pub use scenario::{FleetReport, FleetScenario};

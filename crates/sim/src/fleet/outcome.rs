@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use watchfire_bitswap::Totals;
+
 use super::plan::FleetBound;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -14,10 +16,8 @@ pub struct FleetOutcome {
     pub hosts: Vec<HostOutcome>,
     /// Bytes of layers that the registry sent to each region.
     pub registry_bytes: Vec<u64>,
-    /// Blocks of other hosts that a host received twice, in bytes.
-    pub duplicate_bytes: u64,
-    /// Bytes of blocks that hosts received from other hosts, and had not received before.
-    pub host_bytes: u64,
+    /// All bytes that the registry sent and received.
+    pub registry_traffic: (u64, u64),
     /// The most reports and announcements that one host received in one second.
     pub requests_per_second_max: u32,
     /// The most connections that one host had.
@@ -33,13 +33,16 @@ pub struct FleetOutcome {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostOutcome {
-    pub region: usize,
     /// When it began to fetch the image.
     pub started_at: Duration,
     pub finished_at: Option<Duration>,
     pub is_awaited: bool,
-    /// When it got each block. Empty for most hosts of a large fleet.
+    /// When it got each block.
     pub received_at: Vec<Duration>,
+    /// The totals of its exchange with other hosts.
+    pub totals: Totals,
+    /// All bytes that it sent and received.
+    pub traffic: (u64, u64),
 }
 
 impl FleetOutcome {
@@ -66,19 +69,8 @@ impl FleetOutcome {
         Some(times.get(at)?.as_secs_f64() / self.bound.seconds())
     }
 
-    /// Copies that the registry sent to each region.
+    /// Copies that the registry sent to each region. Regions exchange nothing else.
     pub fn registry_copies(&self) -> Vec<f64> {
         self.registry_bytes.iter().map(|bytes| *bytes as f64 / self.bytes as f64).collect()
-    }
-
-    /// The most copies that a region got from another region. The registry is in the first region, and
-    /// regions exchange nothing else.
-    pub fn copies_across_regions(&self) -> Option<f64> {
-        self.registry_copies().into_iter().skip(1).reduce(f64::max)
-    }
-
-    /// Bytes of duplicate blocks, relative to the bytes of useful ones from hosts.
-    pub fn duplicates(&self) -> f64 {
-        self.duplicate_bytes as f64 / self.host_bytes.max(1) as f64
     }
 }

@@ -1,8 +1,9 @@
 //! The plan of a simulated fleet.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::network::{Access, NetworkLimits};
+use crate::network::{Access, NetworkLimits, Path};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetPlan {
@@ -11,17 +12,14 @@ pub struct FleetPlan {
     pub layers: Vec<u64>,
     /// Layers that one host fetches at a time.
     pub layers_at_once: usize,
-    /// The links of the registry. It is in region 0.
     pub registry: Access,
+    pub registry_region: usize,
     /// The time until the registry sends the first byte of an answer.
     pub registry_wait: Duration,
     /// The hosts. The hosts of a region form a fleet of their own.
     pub hosts: Vec<HostPlan>,
-    pub regions: usize,
-    /// Time from one end to the other within a region.
-    pub delay: Duration,
-    /// Time from one end to the other between regions.
-    pub delay_between_regions: Duration,
+    /// The paths between regions: one row for each region, with one path for each.
+    pub paths: Vec<Vec<Path>>,
     pub network: NetworkLimits,
     /// Connections of one host. Further ones are rejected.
     pub connections_max: usize,
@@ -71,9 +69,10 @@ impl FleetBound {
         let together =
             starts.chunk_by(|one, next| one == next).map(<[Duration]>::len).max().unwrap_or(0);
         let all: f64 = plan.hosts.iter().map(|host| host.access.up as f64).sum();
+        let regions: BTreeSet<usize> = plan.hosts.iter().map(|host| host.region).collect();
         let slowest = staying().map(|host| host.access.down).min().unwrap_or(u64::MAX);
         FleetBound {
-            registry: plan.regions as f64 * bytes / plan.registry.up as f64,
+            registry: regions.len() as f64 * bytes / plan.registry.up as f64,
             slowest: bytes / slowest as f64,
             everyone: together as f64 * bytes / (all + plan.registry.up as f64),
         }

@@ -281,10 +281,6 @@ impl<M> Network<M> {
         (links.sent_bytes, links.received_bytes)
     }
 
-    pub const fn steps_taken(&self) -> u64 {
-        self.steps.pushed()
-    }
-
     fn flow(&self, id: u32) -> &Flow<M> {
         self.flows[id as usize].as_ref().expect("`by_ends` names open flows only")
     }

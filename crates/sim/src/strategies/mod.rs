@@ -6,7 +6,6 @@ mod other_programs;
 
 use std::fmt::Debug;
 
-use serde::Deserialize;
 use watchfire_bitswap::{Protocol, RarestFirst, RequestStrategy};
 
 use boxo::Boxo;
@@ -15,8 +14,7 @@ use go_bitswap::GoBitswap;
 /// How every node of a swarm requests blocks.
 ///
 /// The models of other programs contain what matters for speed and duplicates, and no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// Watchfire: rarest first, over the leaves protocol.
     Watchfire,

@@ -8,7 +8,6 @@ mod node;
 mod observer;
 mod outcome;
 mod topology;
-mod uplink_use;
 
 use std::time::Duration;
 
@@ -23,10 +22,9 @@ use crate::schedule::Schedule;
 use node::{Node, Peer};
 use observer::ProgressOnly;
 use topology::Topology;
-use uplink_use::UplinkUseLog;
 
 pub use observer::{Event, EventKind, Observer, PeerProgress};
-pub use outcome::{Outcome, PeerOutcome, UplinkUse};
+pub use outcome::{Outcome, PeerOutcome};
 
 const SEARCH_TIME: Duration = Duration::from_millis(300);
 /// Wakes at one simulated time after which an exchange counts as stuck in a loop.
@@ -75,11 +73,9 @@ struct Swarm<'a> {
     finished: usize,
     /// Blocks that the awaited peers have, in total.
     held: u64,
-    uplink_use: UplinkUseLog,
     violations: Vec<String>,
     /// The events of this step; `None` if the observer is not told events.
     events: Option<Vec<Event>>,
-    honest_dropped: u32,
     malicious_dropped: u32,
 }
 
@@ -120,7 +116,6 @@ impl<'a> Swarm<'a> {
             nodes.push(Node::new(exchange(plan, &mut rng), dag.len()));
         }
         let awaited = plan.peers.iter().filter(|peer| peer.is_awaited()).count();
-        let bound = Bound::of(plan, dag.bytes()).seconds();
         let mut swarm = Swarm {
             plan,
             dag,
@@ -133,12 +128,8 @@ impl<'a> Swarm<'a> {
             awaited,
             finished: 0,
             held: 0,
-            uplink_use: UplinkUseLog::new(Duration::from_secs_f64(
-                bound.clamp(0.001, 86_400.0) / 200.0,
-            )),
             violations: Vec::new(),
             events: None,
-            honest_dropped: 0,
             malicious_dropped: 0,
         };
         for (peer, peer_plan) in (0..).map(Peer).zip(&plan.peers) {
@@ -167,12 +158,6 @@ impl<'a> Swarm<'a> {
                 self.now = end;
                 break;
             }
-            while let due_at = Instant::ZERO + self.uplink_use.due_at()
-                && due_at <= at
-            {
-                self.now = due_at;
-                self.record_uplink_use();
-            }
             self.now = at;
             if network_at == Some(at) {
                 self.network.step();
@@ -188,19 +173,7 @@ impl<'a> Swarm<'a> {
                 self.tell_progress(observer);
             }
         }
-        self.record_uplink_use();
         self.tell_progress(observer);
-    }
-
-    fn record_uplink_use(&mut self) {
-        let (mut sent, mut rates) = ([0; 2], [0; 2]);
-        for (host, (peer_plan, node)) in (0..).zip(self.plan.peers.iter().zip(&self.nodes)) {
-            let role = usize::from(!peer_plan.is_seeder);
-            sent[role] += self.network.traffic(Host(host)).0;
-            rates[role] += if node.is_online { peer_plan.access.up } else { 0 };
-        }
-        let now = self.now.since(Instant::ZERO);
-        self.uplink_use.record(now, sent.into(), rates.into());
     }
 
     fn progress(&self) -> Progress {
@@ -355,7 +328,6 @@ impl<'a> Swarm<'a> {
                 if self.peer_plan(other).attack.is_some() {
                     self.malicious_dropped += 1;
                 } else {
-                    self.honest_dropped += 1;
                     self.record_violation(
                         peer,
                         format_args!("it dropped peer {}, which is healthy: {reason}", other.0),
@@ -375,7 +347,6 @@ impl<'a> Swarm<'a> {
                 let (sent_bytes, received_bytes) = self.network.traffic(Host(host));
                 let last = node.is_online.then(|| node.exchange.totals());
                 PeerOutcome {
-                    group: peer_plan.group,
                     is_seeder: peer_plan.is_seeder,
                     is_awaited: peer_plan.is_awaited(),
                     arrived_at: peer_plan.arrives_at,
@@ -392,10 +363,7 @@ impl<'a> Swarm<'a> {
             bound: Bound::of(self.plan, self.dag.bytes()),
             peers: peers.collect(),
             ended_at: since(self.now),
-            honest_dropped: self.honest_dropped,
             malicious_dropped: self.malicious_dropped,
-            steps: self.network.steps_taken() + self.timers.pushed(),
-            uplink_use: self.uplink_use.into_intervals(),
             violations: self.violations,
         }
     }

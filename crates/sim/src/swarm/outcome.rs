@@ -16,44 +16,12 @@ pub struct Outcome {
     pub ended_at: Duration,
     /// Limits and rules that were violated. Empty in a healthy simulation.
     pub violations: Vec<String>,
-    /// Times that a peer dropped an honest one.
-    pub honest_dropped: u32,
     /// Times that a peer dropped a malicious one.
     pub malicious_dropped: u32,
-    /// The use of all uplinks, from start to end.
-    pub uplink_use: Vec<UplinkUse>,
-    /// Steps of the network, and timers that were set.
-    pub steps: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UplinkUse {
-    /// The end of the interval. It starts at the end of the interval before.
-    pub until: Duration,
-    pub seeder_bytes: u64,
-    /// Bytes that other peers sent.
-    pub other_bytes: u64,
-    /// Bytes that the uplinks of online seeders could have sent.
-    pub seeder_bytes_max: u64,
-    /// Bytes that the uplinks of other online peers could have sent.
-    pub other_bytes_max: u64,
-}
-
-impl UplinkUse {
-    pub(super) const fn merge(self, next: UplinkUse) -> UplinkUse {
-        UplinkUse {
-            until: next.until,
-            seeder_bytes: self.seeder_bytes + next.seeder_bytes,
-            other_bytes: self.other_bytes + next.other_bytes,
-            seeder_bytes_max: self.seeder_bytes_max + next.seeder_bytes_max,
-            other_bytes_max: self.other_bytes_max + next.other_bytes_max,
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerOutcome {
-    pub group: usize,
     pub is_seeder: bool,
     pub is_awaited: bool,
     pub arrived_at: Duration,

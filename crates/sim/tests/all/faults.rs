@@ -76,7 +76,6 @@ fn plan(seed: u64) -> Plan {
         let rate = |draws: &mut Draws| 16_000 << draws.between(0, 11);
         let access = Access { up: rate(&mut draws), down: rate(&mut draws) };
         let mut peer = PeerPlan {
-            group: 0,
             access,
             region: draws.between(0, regions as u64 - 1) as usize,
             is_seeder,

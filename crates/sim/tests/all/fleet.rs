@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use watchfire_sim::{Access, FleetOutcome, FleetPlan, HostPlan, NetworkLimits, run_fleet};
+use watchfire_sim::{Access, FleetOutcome, FleetPlan, HostPlan, NetworkLimits, Path, run_fleet};
 
 const RATE: u64 = 125_000_000;
+
+fn path(millis: u64) -> Path {
+    Path { delay: Duration::from_millis(millis), jitter: Duration::ZERO, loss: 0.0 }
+}
 
 fn plan(hosts: u32) -> FleetPlan {
     let access = Access { up: RATE, down: RATE };
@@ -20,11 +24,10 @@ fn plan(hosts: u32) -> FleetPlan {
         layers: vec![30 << 20, 20 << 20, 16 << 20, 10 << 20, 4 << 20],
         layers_at_once: 3,
         registry: access,
+        registry_region: 0,
         registry_wait: Duration::from_millis(20),
         hosts: vec![host; hosts as usize],
-        regions: 1,
-        delay: Duration::from_millis(1),
-        delay_between_regions: Duration::from_millis(40),
+        paths: vec![vec![path(1)]],
         network: NetworkLimits::default(),
         connections_max: 256,
         handshakes_max: 64,
@@ -88,7 +91,7 @@ fn hosts_that_join_later_need_nothing_from_the_registry() {
 #[test]
 fn each_of_two_regions_gets_one_copy() {
     let mut plan = plan(24);
-    plan.regions = 2;
+    plan.paths = vec![vec![path(1), path(40)], vec![path(40), path(1)]];
     plan.hosts.iter_mut().step_by(2).for_each(|host| host.region = 1);
     let outcome = run(&plan);
     assert_eq!(outcome.registry_copies().len(), 2);

@@ -1,38 +1,39 @@
 //! Fast links and slow processors, as with many processes on one machine. The seeder is as fast as
 //! any other peer, and must still send few copies.
 
-use crate::simulated;
+use std::time::Duration;
 
-const ONE_DESK: &str = r#"
-seed = 1
-time_max = "1m"
-[file]
-size = "300MiB"
-[network]
-latency = "50us"
-window_max = "1MiB"
-queue_max = "50ms"
-[processors]
-cores = 2
-shared = true
-message = "30us"
-send = "1GB"
-receive = "500MB"
-[[peers]]
-role = "seeder"
-up = "10Gbit"
-down = "10Gbit"
-[[peers]]
-role = "leecher"
-count = 8
-up = "10Gbit"
-down = "10Gbit"
-arrive_within = "100ms"
-"#;
+use watchfire_sim::{NetworkLimits, Processors};
+use watchfire_types::Rng;
+
+use crate::{MIB, Swarm, mbit};
+
+/// Eight processes on one machine with two cores.
+fn one_desk() -> Swarm {
+    let mut swarm = Swarm::new(300 * MIB, mbit(10_000, 10_000), 8, mbit(10_000, 10_000));
+    swarm.set_delay(Duration::from_micros(50));
+    let mut rng = Rng::from_seed(1);
+    for peer in &mut swarm.0.peers[1..] {
+        peer.arrives_at = Duration::from_millis(100).mul_f64(rng.fraction());
+    }
+    swarm.0.network = NetworkLimits {
+        window_bytes_max: MIB,
+        queue_max: Duration::from_millis(50),
+        processors: Some(Processors {
+            cores: 2,
+            are_shared: true,
+            message: Duration::from_micros(30),
+            send: 1_000_000_000,
+            receive: 500_000_000,
+        }),
+        ..NetworkLimits::default()
+    };
+    swarm
+}
 
 #[test]
 fn where_processors_are_the_limit_the_seeder_sends_at_most_one_and_a_half_copies() {
-    let outcome = simulated("one-desk.toml", ONE_DESK);
+    let outcome = one_desk().finished();
     let copies = outcome.seeder_copies();
     assert!(copies <= 1.5, "the seeder sent {copies:.2} copies");
     // Within milliseconds, a cancel is too late for most blocks.
@@ -44,11 +45,14 @@ fn where_processors_are_the_limit_the_seeder_sends_at_most_one_and_a_half_copies
 }
 
 /// The seeder has a third of all uplink capacity. With few copies from it, all peers would need
-/// more time: 1.14 of the bound.
+/// more time: 1.14 of the bound. The swarm is `fast-seeder` of `experiments/simulated/swarms.toml`.
 #[test]
 fn a_seeder_with_a_fast_uplink_uses_it() {
-    let text = include_str!("../../../../examples/swarm/fast-seeder.toml");
-    let outcome = simulated("fast-seeder.toml", text);
-    let times = outcome.times_the_bound().expect("every leecher finished");
+    let mut swarm = Swarm::new(300 * MIB, mbit(400, 1000), 8, mbit(100, 1000));
+    swarm.set_delay(Duration::from_micros(200));
+    for peer in &mut swarm.0.peers[1..] {
+        peer.leaves_when_done = true;
+    }
+    let times = swarm.finished().times_the_bound().expect("every leecher finished");
     assert!(times < 1.13, "{times:.3} of the bound");
 }

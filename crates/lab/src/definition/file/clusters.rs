@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::{PathText, SourceText};
-use watchfire_report::units::{ByteRateText, DurationText, Share};
+use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
 use super::{NAME_PROBLEM, OURS, is_name, one, unknown};
 use crate::definition::{Cluster, DefinitionError, Group, Link, NODES_MAX, NatKind, Path, Peer};
@@ -49,11 +49,17 @@ struct GroupFile {
 pub(super) struct LinkFile {
     up: Option<ByteRateText>,
     down: Option<ByteRateText>,
+    queue: Option<BytesText>,
 }
 
 impl LinkFile {
     pub(super) fn link(self) -> Link {
-        Link { up: self.up.map(|rate| rate.0), down: self.down.map(|rate| rate.0) }
+        let bytes_per_second = |rate: Option<ByteRateText>| rate.map(|rate| rate.0);
+        Link {
+            up: bytes_per_second(self.up),
+            down: bytes_per_second(self.down),
+            queue: self.queue.map(|bytes| bytes.0),
+        }
     }
 }
 

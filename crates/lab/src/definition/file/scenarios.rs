@@ -13,10 +13,11 @@ use watchfire_report::units::{DurationText, Share};
 use super::clusters::LinkFile;
 use super::objects::{ObjectFile, check_objects, check_rules};
 use super::texts;
-use crate::definition::{Churn, DefinitionError, Fault, FaultKind, Load, Query, Scenario};
+use crate::definition::{Churn, DefinitionError, Fault, FaultKind, Load, Query, Scenario, Waves};
 
 /// How long a run may take if its scenario does not say it.
 const TIME_MAX: Duration = Duration::from_secs(1200);
+const WAVES_MAX: u32 = 1000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +32,8 @@ pub(super) struct ScenarioFile {
     fetch: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     arrive_within: DurationText,
+    #[serde(default)]
+    waves: Vec<Spanned<WavesFile>>,
     #[serde(default)]
     churn: Vec<Spanned<ChurnFile>>,
     #[serde(default)]
@@ -49,6 +52,14 @@ struct LoadFile {
     set: BTreeMap<String, toml::Value>,
     #[serde(default)]
     quick: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WavesFile {
+    nodes: String,
+    count: u32,
+    interval: DurationText,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +113,16 @@ pub(super) fn check_scenario(
         Ok(Load { file: load.file, command, users, on, set, quick })
     });
     let serve = file.serve.map(|text| query(text.span().start, text.get_ref()));
+    let mut waves = Vec::new();
+    for part in &file.waves {
+        let (at, part) = (part.span().start, part.get_ref());
+        if !(1..=WAVES_MAX).contains(&part.count) {
+            let problem = format!("count must be between 1 and {WAVES_MAX}");
+            return Err(source.error(at, "waves", problem));
+        }
+        let (nodes, interval) = (query(at, &part.nodes)?, part.interval.0);
+        waves.push(Waves { nodes, count: part.count, interval });
+    }
     let mut churn = Vec::new();
     for part in &file.churn {
         let (at, part) = (part.span().start, part.get_ref());
@@ -134,6 +155,7 @@ pub(super) fn check_scenario(
         seed,
         fetch,
         arrive_within: file.arrive_within.0,
+        waves,
         churn,
         faults,
         load: load.transpose()?,

@@ -175,6 +175,7 @@ fn fits(
     };
     let mut queries = rules("seed", &scenario.seed);
     queries.extend(rules("fetch", &scenario.fetch));
+    queries.extend(scenario.waves.iter().map(|waves| ("waves", waves.nodes.clone())));
     queries.extend(scenario.churn.iter().map(|churn| ("churn", churn.nodes.clone())));
     queries.extend(scenario.load.iter().map(|load| ("load", load.on.clone())));
     queries.extend(scenario.serve.iter().map(|serve| ("serve", serve.clone())));

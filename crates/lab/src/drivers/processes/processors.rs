@@ -67,6 +67,8 @@ impl Limit {
         let Limit::Affinity(processors) = self else { return spawn() };
         let mut set = CpuSet::new();
         processors.iter().for_each(|processor| set.set(*processor));
+        // A process inherits the processors of the thread that starts it. A thread of its own sets
+        // them, so that the threads of the lab keep all processors.
         let started = thread::scope(|scope| {
             let start = || {
                 sched_setaffinity(None, &set)?;
@@ -105,6 +107,7 @@ pub fn limits(plan: &TrialPlan, run: &Workspace) -> Result<Vec<Option<Limit>>, D
         let Some(processors) = node.processors else { return Ok(None) };
         if processors.fract() == 0.0 {
             let count = processors as usize;
+            // With more limited nodes than processors, nodes share processors in turn.
             let chosen = (taken..taken + count).map(|at| own[at % own.len()]).collect();
             taken += count;
             return Ok(Some(Limit::Affinity(chosen)));
@@ -120,6 +123,7 @@ pub fn limits(plan: &TrialPlan, run: &Workspace) -> Result<Vec<Option<Limit>>, D
 fn group(run: &Workspace, node: usize, processors: f64) -> io::Result<PathBuf> {
     let parent = Parent::find()?;
     let name = format!("watchfire-lab-{}-{node}", run.id);
+    // If this process is killed in between, the next removal finds no group, which is no error.
     let list = run.folder.join(LIST);
     let mut list = OpenOptions::new().append(true).create(true).open(list)?;
     writeln!(list, "{}", parent.folder.join(&name).display())?;

@@ -116,6 +116,7 @@ fn wire_plan(plan: &TrialPlan) -> WirePlan {
 pub fn wire_link(link: Link) -> WireLink {
     let direction = |bytes: Option<u64>| Direction {
         bits_per_second: bytes.map(|bytes| bytes.saturating_mul(8)),
+        queue_bytes: link.queue.map_or(Direction::default().queue_bytes, |bytes| bytes as usize),
         ..Direction::default()
     };
     WireLink { up: direction(link.up), down: direction(link.down) }
@@ -186,7 +187,7 @@ mod tests {
         [clusters.c]
         paths = [{ between = ['eu', 'us'], latency = '40ms', loss = 0.01 }]
         groups = [
-          { name = 'source', region = 'eu', link = { up = '10Mbit' } },
+          { name = 'source', region = 'eu', link = { up = '10Mbit', queue = '64KiB' } },
           { name = 'peers', region = 'us', count = 2, nat = 'port-restricted' },
         ]
         [scenarios.s]
@@ -210,6 +211,8 @@ mod tests {
         assert_eq!(network.peers.len(), 3);
         assert_eq!(network.peers[0].link.up.bits_per_second, Some(10_000_000));
         assert_eq!(network.peers[0].link.down.bits_per_second, None);
+        assert_eq!(network.peers[0].link.down.queue_bytes, 64 << 10);
+        assert_eq!(network.peers[1].link.down.queue_bytes, 512 << 10);
         assert_eq!(network.peers[2].nat, NatKind::PortRestricted);
         assert_eq!(network.paths[0][1].delay.as_millis(), 40);
         assert_eq!(network.paths[1][1], WirePath::default());

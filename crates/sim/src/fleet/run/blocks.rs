@@ -60,14 +60,11 @@ impl Simulation<'_> {
         if !self.is_online(host) {
             return;
         }
-        let is_recorded = self.recorded.contains(&host);
         let is_awaited = self.host_plan(host).leaves_at.is_none();
         let one = &mut self.hosts[host as usize];
         if one.store(&self.image, number) {
             self.held += u64::from(is_awaited);
-            if is_recorded {
-                one.received_at.push(now);
-            }
+            one.received_at.push(now);
             if is_from_registry && let Some(download) = one.downloads.get(&layer) {
                 let cid = self.image.cid(number);
                 one.exchange.cancel_wants(now, download.session, [cid]);

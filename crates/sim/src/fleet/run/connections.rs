@@ -1,13 +1,11 @@
 //! Messages, the connections that carry them, and the exchange of each host.
 
-use std::time::Duration;
-
 use watchfire_bitswap::{Output, Payload, Protocol};
 
 use super::{FleetMessage, REGISTRY, Simulation, Timer};
 use crate::dag::FakeBlock;
 use crate::fleet::host::HostId;
-use crate::network::{Host, Path};
+use crate::network::Host;
 
 /// Round trips until a connection can be used.
 const ROUND_TRIPS_TO_CONNECT: u32 = 3;
@@ -28,7 +26,7 @@ impl Simulation<'_> {
         if waiting.len() > 1 {
             return;
         }
-        let round_trip = 2 * self.delay(host, to);
+        let round_trip = 2 * self.path(host, to).delay;
         let has_room = to == REGISTRY || self.host(to).handshakes < self.plan.handshakes_max;
         if !self.is_online(to) {
             // Nothing answers: its requests time out.
@@ -61,8 +59,7 @@ impl Simulation<'_> {
             return self.connection_failed(host, other, messages);
         }
         if !is_open {
-            let delay = self.delay(host, other);
-            let path = Path { delay, jitter: Duration::ZERO, loss: 0.0 };
+            let path = self.path(host, other);
             self.network.open(Host(host), Host(other), path);
             if other != REGISTRY {
                 for (one, two) in [(host, other), (other, host)] {

@@ -20,7 +20,7 @@ use super::image::{BLOCK_BYTES, Image, Layer};
 use super::outcome::{FleetOutcome, HostOutcome};
 use super::plan::{FleetBound, FleetPlan, HostPlan};
 use crate::dag::FakeBlock;
-use crate::network::{Arrival, Host, Network};
+use crate::network::{Arrival, Host, Network, Path};
 use crate::schedule::Schedule;
 use crate::strategies::Strategy;
 use crate::swarm::Progress;
@@ -36,8 +36,6 @@ const CONTACT_BYTES: usize = 150;
 /// Steps between two progress reports.
 const STEPS_PER_REPORT: u64 = 1 << 14;
 const VIOLATIONS_MAX: usize = 100;
-/// Hosts whose blocks are recorded, for the picture.
-const RECORDED_HOSTS: usize = 64;
 
 /// Runs a plan until all awaited hosts have the image, or until its time limit.
 pub fn run_fleet(plan: &FleetPlan, watch: &mut dyn FnMut(Progress)) -> FleetOutcome {
@@ -139,7 +137,6 @@ struct Simulation<'a> {
     awaited: usize,
     finished: usize,
     held: u64,
-    recorded: BTreeSet<HostId>,
     registry_bytes: Vec<u64>,
     /// For each region and layer, the hosts that answered reports.
     coordinators: BTreeMap<(usize, Layer), BTreeSet<HostId>>,
@@ -166,12 +163,11 @@ impl<'a> Simulation<'a> {
         });
         let hosts = hosts.collect();
         let awaited = plan.hosts.iter().filter(|host| host.leaves_at.is_none()).count();
-        let step = plan.hosts.len().div_ceil(RECORDED_HOSTS).max(1);
         let mut fleet = Simulation {
             plan,
             network,
             hosts,
-            closest: vec![vec![BTreeMap::new(); image.layers()]; plan.regions],
+            closest: vec![vec![BTreeMap::new(); image.layers()]; plan.paths.len()],
             image,
             waiting: BTreeMap::new(),
             timers: Schedule::new(),
@@ -179,8 +175,7 @@ impl<'a> Simulation<'a> {
             awaited,
             finished: 0,
             held: 0,
-            recorded: (1..=plan.hosts.len() as u32).step_by(step).collect(),
-            registry_bytes: vec![0; plan.regions],
+            registry_bytes: vec![0; plan.paths.len()],
             coordinators: BTreeMap::new(),
             requests_per_second_max: 0,
             connections_max: 0,
@@ -247,14 +242,14 @@ impl<'a> Simulation<'a> {
     }
 
     fn region(&self, host: HostId) -> usize {
-        if host == REGISTRY { 0 } else { self.host_plan(host).region }
+        match host {
+            REGISTRY => self.plan.registry_region,
+            _ => self.host_plan(host).region,
+        }
     }
 
-    fn delay(&self, a: HostId, b: HostId) -> Duration {
-        match self.region(a) == self.region(b) {
-            true => self.plan.delay,
-            false => self.plan.delay_between_regions,
-        }
+    fn path(&self, a: HostId, b: HostId) -> Path {
+        self.plan.paths[self.region(a)][self.region(b)]
     }
 
     fn is_online(&self, host: HostId) -> bool {
@@ -372,24 +367,23 @@ impl<'a> Simulation<'a> {
     fn outcome(self) -> FleetOutcome {
         let since = |at: Instant| at.since(Instant::ZERO);
         let hosts =
-            self.hosts.iter().skip(1).zip(&self.plan.hosts).map(|(host, plan)| HostOutcome {
-                region: plan.region,
-                started_at: plan.starts_at,
-                finished_at: host.finished_at.map(since),
-                is_awaited: plan.leaves_at.is_none(),
-                received_at: host.received_at.iter().copied().map(since).collect(),
+            (1..).zip(self.hosts.iter().skip(1).zip(&self.plan.hosts)).map(|(id, (host, plan))| {
+                HostOutcome {
+                    started_at: plan.starts_at,
+                    finished_at: host.finished_at.map(since),
+                    is_awaited: plan.leaves_at.is_none(),
+                    received_at: host.received_at.iter().copied().map(since).collect(),
+                    totals: host.exchange.totals(),
+                    traffic: self.network.traffic(Host(id)),
+                }
             });
-        let sum = |of: fn(&watchfire_bitswap::Totals) -> u64| {
-            self.hosts.iter().map(|host| of(&host.exchange.totals())).sum()
-        };
         FleetOutcome {
             bytes: self.image.bytes,
             blocks: self.image.blocks(),
             bound: FleetBound::of(self.plan, self.image.bytes),
             hosts: hosts.collect(),
             registry_bytes: self.registry_bytes,
-            duplicate_bytes: sum(|totals| totals.duplicate_bytes),
-            host_bytes: sum(|totals| totals.bytes_in),
+            registry_traffic: self.network.traffic(Host(REGISTRY)),
             requests_per_second_max: self.requests_per_second_max,
             connections_max: self.connections_max,
             rejected_connections: self.rejected_connections,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::phases::PhaseUse;
+use crate::results::median;
 
 /// The least share of the most frequent activity of a phase with which another one has figures.
 const SHARE_MIN: f64 = 0.01;
@@ -60,6 +61,9 @@ fn add_whole(measures: &mut Measures, results: &Value) {
     }
     add("delivery, median, s".to_owned(), &results["delivery"]["p50"]);
     add("delivery, p99, s".to_owned(), &results["delivery"]["p99"]);
+    for (name, count) in results["counters"].as_object().into_iter().flatten() {
+        add(name.clone(), count);
+    }
     for step in list(&results["steps"]) {
         let name = step["name"].as_str().unwrap_or_default();
         add(format!("{name}, median, s"), &step["since_due"]["p50"]);
@@ -77,11 +81,8 @@ fn add_broadcasts(measures: &mut Measures, results: &Value) {
         list(&results["broadcasts"]).filter_map(|one| one["step"].as_str()).collect();
     for step in steps {
         let of_step = || list(&results["broadcasts"]).filter(|one| one["step"] == step);
-        let median = |key: &str| {
-            let mut times: Vec<f64> = of_step().map(|one| number(&one["times"][key])).collect();
-            times.sort_by(f64::total_cmp);
-            times[times.len() / 2]
-        };
+        let median =
+            |key: &str| median(of_step().map(|one| number(&one["times"][key]))).unwrap_or_default();
         let missing = of_step().map(|one| number(&one["missing"])).sum();
         for (name, value) in [
             ("half of the receivers, median, s", median("p50")),
@@ -178,7 +179,7 @@ mod tests {
         json!({
             "start_lateness": times, "delivery": times,
             "steps": [{ "name": "join", "done": 40, "since_due": times, "unanswered": 2, "last_done_at": 1.5 }],
-            "lost": 1, "connected_max": 40,
+            "lost": 1, "connected_max": 40, "counters": { "in_order_missing": 6 },
             "errors": [{ "count": 3 }, { "count": 4 }],
             "counts": { "due": 40, "started": 39, "deliveries_due": 5 },
             "broadcasts": [{ "step": "push", "missing": 1, "times": times }],
@@ -212,6 +213,7 @@ mod tests {
             ("load: join, last done, s", 1.5),
             ("load: join, done", 40.0),
             ("load: lost messages", 1.0),
+            ("load: in_order_missing", 6.0),
             ("load: connected at the same time", 40.0),
             ("load: errors", 7.0),
             ("load: users that did not start", 1.0),

@@ -32,7 +32,7 @@ impl Samples {
         self.began = self.began.or_else(|| Instant::now().checked_sub(ago));
     }
 
-    /// Take a sample if one is due.
+    /// Takes a sample if one is due.
     pub fn take(&mut self) {
         let now = Instant::now();
         let Some(began) = self.began.filter(|_| now >= self.due && !self.servers.is_empty()) else {

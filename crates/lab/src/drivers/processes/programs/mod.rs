@@ -18,6 +18,7 @@ use super::objects::Content;
 pub use super::process::Usage;
 use super::process::{NodeError, Process};
 use crate::definition::{Build, Implementation, Peer};
+use crate::drivers::check_settings;
 pub use other::shell;
 
 /// How long a program may take to start, beside the time for its content.
@@ -193,18 +194,6 @@ fn multiaddrs(addresses: &[String]) -> impl Iterator<Item = &String> {
 /// Waits until a program that does not say when it is ready takes connections at a port.
 fn wait_until_listening(process: &mut Process, site: &Site, port: u16) -> Result<(), NodeError> {
     process.wait_until(START_TIMEOUT, |_| Ok(site.connect(port, CONNECT_TIMEOUT).ok().map(drop)))
-}
-
-/// Fails if a setting is not one of these.
-fn check_settings<'a>(
-    settings: impl IntoIterator<Item = &'a String>,
-    known: &[&str],
-) -> Result<(), String> {
-    match settings.into_iter().find(|key| !known.contains(&key.as_str())) {
-        None => Ok(()),
-        Some(key) if known.is_empty() => Err(format!("unknown setting {key:?}: it has none")),
-        Some(key) => Err(format!("unknown setting {key:?}; known: {}", known.join(", "))),
-    }
 }
 
 #[cfg(test)]

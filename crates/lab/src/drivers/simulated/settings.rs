@@ -1,0 +1,135 @@
+//! Settings of peers in the simulator: those of the programs that it has a model of, and some that only a model has.
+
+use std::time::Duration;
+
+use watchfire_report::units::{parse_byte_rate, parse_duration};
+use watchfire_sim::{Attack, Processors};
+
+use crate::definition::{Implementation, Peer};
+use crate::drivers::check_settings;
+
+/// Settings that only the simulator has. Drivers on processes refuse them.
+const OF_MODELS: [&str; 7] =
+    ["attack", "noticed_after", "cores", "shared", "message", "send", "receive"];
+
+/// The settings of a program, of which the simulator has a model, and of the model.
+fn known(implementation: Implementation) -> Vec<&'static str> {
+    match implementation {
+        Implementation::Watchfire => {
+            [&["command", "profile", "transport"], &OF_MODELS[..]].concat()
+        }
+        Implementation::Kubo | Implementation::GoBitswap => [&["blocks"], &OF_MODELS[..]].concat(),
+        Implementation::Mirror => vec!["client", "unpack", "fleet", "noticed_after"],
+        _ => Vec::new(),
+    }
+}
+
+/// The settings of a peer, as the simulator understands them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// The blocks of files are those of kubo's default: 256 KiB, and 174 links.
+    pub has_small_blocks: bool,
+    pub leaves_when_done: bool,
+    pub attack: Option<Attack>,
+    pub noticed_after: Option<Duration>,
+    /// The CPU time of messages, and the processors of the machine.
+    pub processors: Option<Processors>,
+}
+
+impl Settings {
+    pub fn of(peer: &Peer) -> Result<Settings, String> {
+        check_settings(peer.settings.keys(), &known(peer.implementation))?;
+        let get = |key: &str| peer.settings.get(key).map(String::as_str);
+        let is = |key, first, other| is_first(&get, key, [first, other]);
+        let attack = match get("attack") {
+            None => None,
+            Some(_) if is("attack", "forge", "withhold")? => Some(Attack::Forge),
+            Some(_) => Some(Attack::Withhold),
+        };
+        is("fleet", "true", "false")?;
+        let has_small_blocks =
+            is("blocks", "small", "large")? || get("profile") == Some("kubo-default");
+        Ok(Settings {
+            has_small_blocks,
+            leaves_when_done: is("command", "get", "hold")?,
+            attack,
+            noticed_after: get("noticed_after").map(parse_duration).transpose()?,
+            processors: processors(&get)?,
+        })
+    }
+}
+
+/// Whether a setting has the first of its two values. Without the setting it has not.
+fn is_first<'a>(
+    get: &impl Fn(&str) -> Option<&'a str>,
+    key: &str,
+    values: [&str; 2],
+) -> Result<bool, String> {
+    match get(key) {
+        Some(value) if !values.contains(&value) => {
+            Err(format!("unknown {key} {value:?}; known: {}", values.join(", ")))
+        }
+        value => Ok(value == Some(values[0])),
+    }
+}
+
+fn processors<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Option<Processors>, String> {
+    let (send, receive) = match (get("send"), get("receive")) {
+        (Some(send), Some(receive)) => (parse_byte_rate(send)?, parse_byte_rate(receive)?),
+        (None, None) if ["cores", "shared", "message"].iter().all(|key| get(key).is_none()) => {
+            return Ok(None);
+        }
+        _ => return Err("processors need the settings send and receive".to_owned()),
+    };
+    let cores = get("cores").unwrap_or("1");
+    let cores = cores.parse().ok().filter(|cores| (1..=1024).contains(cores));
+    Ok(Some(Processors {
+        cores: cores.ok_or("cores must be between 1 and 1024")?,
+        are_shared: is_first(get, "shared", ["true", "false"])?,
+        message: get("message").map_or(Ok(Duration::ZERO), parse_duration)?,
+        send,
+        receive,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Build;
+
+    fn settings(all: &[(&str, &str)]) -> Result<Settings, String> {
+        let settings = all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let (implementation, build) = (Implementation::Watchfire, Build::Installed);
+        Settings::of(&Peer { implementation, build, settings: settings.collect() })
+    }
+
+    #[test]
+    fn a_peer_has_blocks_costs_and_intentions() {
+        let one = settings(&[("command", "get"), ("profile", "kubo-default")]).unwrap();
+        assert!(one.leaves_when_done && one.has_small_blocks && one.processors.is_none());
+        let liar = settings(&[("attack", "withhold"), ("noticed_after", "5s")]).unwrap();
+        assert_eq!(liar.attack, Some(Attack::Withhold));
+        assert_eq!(liar.noticed_after, Some(Duration::from_secs(5)));
+        let costs = [("cores", "2"), ("shared", "true"), ("send", "1GB"), ("receive", "8Mbit")];
+        let costs = settings(&costs).unwrap().processors.unwrap();
+        assert_eq!((costs.cores, costs.are_shared, costs.receive), (2, true, 1_000_000));
+    }
+
+    #[test]
+    fn a_setting_without_meaning_is_refused() {
+        for (wrong, problem) in [
+            (&[("colour", "red")][..], "unknown setting \"colour\"; known: command, profile"),
+            (&[("blocks", "small")], "unknown setting \"blocks\""),
+            (&[("command", "gte")], "unknown command \"gte\"; known: get, hold"),
+            (&[("attack", "shout")], "known: forge, withhold"),
+            (&[("shared", "yes"), ("send", "1GB"), ("receive", "1GB")], "known: true, false"),
+            (&[("cores", "2")], "need the settings send and receive"),
+            (&[("cores", "0"), ("send", "1GB"), ("receive", "1GB")], "between 1 and 1024"),
+            (&[("send", "fast"), ("receive", "1GB")], "invalid rate"),
+            (&[("noticed_after", "soon")], "invalid duration"),
+        ] {
+            let error = settings(wrong).unwrap_err();
+            assert!(error.contains(problem), "{wrong:?}: {error}");
+        }
+    }
+}
