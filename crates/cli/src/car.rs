@@ -81,7 +81,7 @@ struct Import {
     json: bool,
 }
 
-/// Export or import.
+/// Exports or imports an archive.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::Export(arguments) => arguments.run(),
@@ -148,7 +148,7 @@ struct Written {
     bytes: u64,
 }
 
-/// Write all blocks below `root`, each once and parents first, in the order of kubo.
+/// Writes all blocks below `root`, each once and parents first, in the order of kubo.
 fn write_archive(
     blocks: &dyn ReadBlocks,
     root: &Cid,
@@ -209,7 +209,7 @@ impl Import {
         self.write_out(&temporary.blocks, &roots)
     }
 
-    /// Store all blocks of the archive, and return the roots from its header.
+    /// Stores all blocks of the archive, and returns the roots from its header.
     fn store_blocks(
         &self,
         input: &mut dyn Read,
@@ -291,7 +291,7 @@ fn unlimited() -> DiskLimits {
     DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() }
 }
 
-/// Check that the archive has every block below its roots.
+/// Checks that the archive has every block below its roots.
 fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
     for root in roots {
         let mut walk = Walk::new(root.clone(), BLOCKS_MAX);

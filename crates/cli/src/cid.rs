@@ -38,7 +38,7 @@ pub struct Arguments {
     quiet: bool,
 }
 
-/// Print the CID of each path. A path that fails is reported, and the others still get their CID.
+/// Prints the CID of each path. A path that fails is reported, and the others still get their CID.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     output::check()?;
     let mut has_failed = false;

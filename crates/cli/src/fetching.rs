@@ -18,6 +18,9 @@ use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::{Signals, TICK, ticks};
 
+/// How long a fetch without a terminal waits until it says so.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
 /// The exit code when no peer has the content; other failures end with 1.
 pub const NO_PEER: u8 = 3;
 
@@ -39,7 +42,13 @@ pub struct WaitOptions {
     pub is_quiet: bool,
 }
 
-/// Parse a duration such as `30s`; `0` means without a limit.
+/// How long a fetch waits, in words.
+fn patience(timeout: Option<Duration>) -> String {
+    let timeout = timeout.map(|timeout| humantime::format_duration(timeout).to_string());
+    timeout.map_or("waiting".to_owned(), |timeout| format!("waiting {timeout}"))
+}
+
+/// Parses a duration such as `30s`; `0` means without a limit.
 pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     match text {
         "0" => Ok(Duration::MAX),
@@ -47,7 +56,7 @@ pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Fail with advice if the host cannot find a peer.
+/// Fails with advice if the host cannot find a peer.
 pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
     if host.has_peer(&link.peers) {
         return Ok(());
@@ -59,7 +68,7 @@ pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Dial the peers of a link in the background, and print errors. The host redials lost peers
+/// Dials the peers of a link in the background, and prints errors. The host redials lost peers
 /// itself.
 pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     for peer in peers.iter().cloned() {
@@ -92,7 +101,7 @@ pub fn release_if_full(store: &DiskStore, cid: &Cid, error: &anyhow::Error) {
     }
 }
 
-/// Wait for the fetch of `cid`. `step` is called regularly to use the blocks so far.
+/// Waits for the fetch of `cid`. `step` is called regularly to use the blocks so far.
 pub async fn wait(
     mut fetch: Fetch,
     cid: &Cid,
@@ -101,13 +110,16 @@ pub async fn wait(
     options: &WaitOptions,
     mut step: impl FnMut(&Progress) -> anyhow::Result<()>,
 ) -> anyhow::Result<Ending> {
-    let mut line = ProgressLine::start(options.is_quiet || options.is_json);
+    let is_silent = options.is_quiet || options.is_json;
+    let mut line = ProgressLine::start(is_silent);
     let mut every = ticks();
     let is_first =
         |reported: &Option<Progress>| reported.as_ref().is_none_or(|one| one.bytes() == 0);
     let (mut now, mut reported) = (Progress::default(), None);
     // Since the last new block.
     let mut waited = Duration::ZERO;
+    // Without a terminal, nothing else says that nobody has it.
+    let mut may_tell = !is_silent && !line.is_seen();
     loop {
         tokio::select! {
             progress = fetch.next() => match progress {
@@ -134,6 +146,10 @@ pub async fn wait(
                     return Ok(Ending::TimedOut);
                 }
                 waited += TICK;
+                if may_tell && now.bytes() == 0 && waited >= TELL_AFTER {
+                    may_tell = false;
+                    eprintln!("watchfire: nobody has {cid} open; {}", patience(options.timeout));
+                }
             }
         }
         step(&now)?;

@@ -77,7 +77,7 @@ enum Output {
     Path(PathBuf),
 }
 
-/// Fetch the content of a link, and write it.
+/// Fetches the content of a link, and writes it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.follow {
         return run_follow(arguments);

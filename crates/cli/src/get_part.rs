@@ -16,8 +16,8 @@ use crate::signals::Signals;
 /// Blocks that are requested at the same time.
 const WINDOW: usize = 16;
 
-/// Fetch what `reader` needs into `blocks`, where the host stores received blocks. `step` is called
-/// regularly to use the blocks so far. A wrong key or an unknown name fails as soon as the
+/// Fetches what `reader` needs into `blocks`, where the host stores received blocks. `step` is
+/// called regularly to use the blocks so far. A wrong key or an unknown name fails as soon as the
 /// first blocks have arrived.
 pub async fn fetch_part(
     host: &Host,

@@ -19,19 +19,22 @@ const PATH: &str = "/healthz";
 pub struct Arguments {
     /// The server, such as http://localhost:4000. Without it: the first address of server.listen, from the
     /// same settings file and environment as `watchfire serve`.
-    #[arg(value_name = "SERVER")]
+    #[arg(long, value_name = "URL", conflicts_with = "server")]
+    to: Option<ServerUrl>,
+    /// The same server without `--to`, for checks that were written before this option.
+    #[arg(hide = true)]
     server: Option<ServerUrl>,
     /// The settings file of the server.
-    #[arg(long, value_name = "FILE", env = "WATCHFIRE_CONFIG", conflicts_with = "server")]
+    #[arg(long, value_name = "FILE", env = "WATCHFIRE_CONFIG", conflicts_with_all = ["to", "server"])]
     config: Option<PathBuf>,
     /// How long to wait for the answer.
     #[arg(long, value_name = "DURATION", default_value = "3s")]
     timeout: humantime::Duration,
 }
 
-/// Request /healthz, and fail unless the server answers it with 200.
+/// Requests /healthz, and fails unless the server answers it with 200.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let server = match &arguments.server {
+    let server = match arguments.to.as_ref().or(arguments.server.as_ref()) {
         Some(server) => server.clone(),
         None => server_of(&serve::layers_of(arguments.config.as_deref())?.settings()?)?,
     };
@@ -52,12 +55,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn server_of(settings: &Settings) -> anyhow::Result<ServerUrl> {
     let Some(listen) = settings.server.listen.first() else {
         bail!(
-            "cannot check the server: server.listen is empty; name the server, such as http://localhost:4000"
+            "cannot check the server: server.listen is empty; name the server with --to, such as http://localhost:4000"
         );
     };
     if settings.tls.is_on() {
         bail!(
-            "cannot check the server at {listen}: its certificate is for another name; name the server, such as https://example.org"
+            "cannot check the server at {listen}: its certificate is for another name; name the server with --to, such as https://example.org"
         );
     }
     let ip = match listen.ip() {
@@ -92,6 +95,9 @@ mod tests {
         let mut settings = Settings::default();
         settings.tls.cert = "/etc/watchfire/cert.pem".into();
         let error = server_of(&settings).unwrap_err().to_string();
-        assert!(error.ends_with("name the server, such as https://example.org"), "{error}");
+        assert!(
+            error.ends_with("name the server with --to, such as https://example.org"),
+            "{error}"
+        );
     }
 }

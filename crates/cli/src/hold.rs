@@ -26,7 +26,7 @@ use crate::hold_commands::obey;
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::live_pages::refuse_to_hold;
-use crate::page_clients::{Announcer, join_page, page_link};
+use crate::page_clients::{Announcer, join_page, page_link, people};
 use crate::progress::Step;
 use crate::serving::{LISTEN, emit, link_to, peers_of, provide, serve};
 use crate::signals::{Signals, TICK};
@@ -64,7 +64,7 @@ pub struct Arguments {
     pub cpu_profile: CpuProfileOption,
 }
 
-/// Hold content until a signal arrives.
+/// Holds content until a signal arrives.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let folder = match &arguments.store {
         Some(folder) => folder.clone(),
@@ -115,9 +115,10 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         failure: Cell::new(0),
         held: RefCell::default(),
     };
+    let reading = || people(holding.held.borrow().iter().flatten().map(Arc::as_ref));
     let shown = || Ok(holding.step());
     let code = tokio::select! {
-        code = serve(&host, &mut signals, arguments.json, shown) => {
+        code = serve(&host, &mut signals, arguments.json, reading, shown) => {
             let code = code?;
             if holding.fetching.borrow().is_empty() { holding.failure.get() } else { code }
         }

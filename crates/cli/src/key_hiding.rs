@@ -11,7 +11,7 @@ use watchfire_content::encryption::{Key, KeyError};
 /// The environment variable with the key, which only the owner of the process can read.
 const KEY_VARIABLE: &str = "WATCHFIRE_LINK_KEY";
 
-/// Restart this program with the key in the environment if an argument is a link with a key.
+/// Restarts this program with the key in the environment if an argument is a link with a key.
 /// Returns if there is no key.
 pub fn hide_keys() -> io::Result<()> {
     let arguments: Vec<OsString> = env::args_os().collect();

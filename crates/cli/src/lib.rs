@@ -13,6 +13,7 @@ mod cpu_profile;
 #[path = "cpu_profile/not_built.rs"]
 mod cpu_profile;
 mod dashboard;
+mod demo;
 mod doctor;
 mod fetching;
 mod get;
@@ -25,6 +26,7 @@ mod host_options;
 mod hosts;
 mod http_client;
 mod key_hiding;
+#[cfg(feature = "lab")]
 mod lab;
 mod link;
 #[cfg(any(feature = "lab", feature = "mirror"))]
@@ -37,6 +39,8 @@ mod memory;
 #[cfg(feature = "mirror")]
 mod mirror;
 mod new;
+#[cfg(not(all(feature = "lab", feature = "mirror", feature = "top")))]
+mod not_built;
 mod operator;
 mod page_clients;
 mod progress;
@@ -48,15 +52,18 @@ mod share;
 mod signals;
 #[cfg(feature = "top")]
 mod top;
-#[cfg(not(feature = "top"))]
-#[path = "top/not_built.rs"]
-mod top;
 mod traces;
 mod visible;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+#[cfg(not(feature = "lab"))]
+use not_built as lab;
+#[cfg(not(feature = "mirror"))]
+use not_built as mirror;
+#[cfg(not(feature = "top"))]
+use not_built as top;
 use watchfire_store::names;
 
 /// Share pages that live while someone has them open: the server, the tools and the load generator.
@@ -71,6 +78,8 @@ struct Arguments {
 enum Verb {
     /// Run the server that connects browsers to each other.
     Serve(serve::Arguments),
+    /// Show everything at once: a server, a page in the browser, 200 users and the operator's page, until Ctrl-C.
+    Demo(demo::Arguments),
     /// Share files and directories in place, until Ctrl-C.
     Share(share::Arguments),
     /// Fetch a file or directory by its link or CID, and write it to disk.
@@ -78,7 +87,6 @@ enum Verb {
     /// Fetch content by its link, keep it, and serve it to others until Ctrl-C.
     Hold(hold::Arguments),
     /// Mirror container registries for this host.
-    #[cfg(feature = "mirror")]
     Mirror(mirror::Arguments),
     /// Print the CIDs of files and directories without sharing them.
     Cid(cid::Arguments),
@@ -108,7 +116,7 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Run the command that the process's arguments name, and return the exit code.
+/// Runs the command that the process's arguments name, and returns the exit code.
 pub fn run() -> ExitCode {
     output::close_at_exec();
     if let Err(error) = key_hiding::hide_keys() {
@@ -129,10 +137,10 @@ pub fn run() -> ExitCode {
     }
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Share(arguments) => arguments.cpu_profile.around("share", || share::run(&arguments)),
         Verb::Get(arguments) => arguments.cpu_profile.around("get", || get::run(&arguments)),
         Verb::Hold(arguments) => arguments.cpu_profile.around("hold", || hold::run(&arguments)),
-        #[cfg(feature = "mirror")]
         Verb::Mirror(arguments) => mirror::run(arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Car(arguments) => car::run(&arguments),
@@ -172,12 +180,33 @@ fn describe(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::Arguments;
 
     #[test]
     fn the_arguments_of_all_commands_are_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_server_has_one_name_and_the_names_of_before_still_work() {
+        for (verb, name, before) in [
+            ("publish rooms:lobby note {}", "--to", &["--url "][..]),
+            ("load users.toml", "--to", &["--target "]),
+            ("health", "--to", &[""]),
+            #[cfg(feature = "top")]
+            ("top", "--operator", &["--url ", "--to "]),
+            ("doctor", "--operator", &["--url ", "--to "]),
+        ] {
+            for option in before.iter().copied().chain([&*format!("{name} ")]) {
+                let line = format!("watchfire {verb} {option}http://localhost:1");
+                assert!(Arguments::try_parse_from(line.split(' ')).is_ok(), "{line}");
+            }
+            let help = format!("watchfire {verb} --help");
+            let help = Arguments::try_parse_from(help.split(' ')).err().unwrap().to_string();
+            assert!(help.contains(&format!("{name} ")), "{help}");
+            assert!(!["--url", "--target", "[SERVER]"].iter().any(|name| help.contains(name)));
+        }
     }
 }

@@ -230,7 +230,7 @@ pub fn private_fragment(key: &Key, name: Option<&str>) -> String {
     format!("#key={}{}", key.to_link(), name.unwrap_or_default())
 }
 
-/// Parse an address that ends with a peer ID, which authenticates the peer.
+/// Parses an address that ends with a peer ID, which authenticates the peer.
 pub fn parse_peer(text: &str) -> Result<Multiaddr, LinkError> {
     let invalid = || LinkError::Peer { text: text.to_owned() };
     let address: Multiaddr = text.parse().map_err(|_| invalid())?;

@@ -13,10 +13,10 @@ use watchfire_load::{
 use watchfire_page_client::ServerUrl;
 
 use crate::cpu_profile::CpuProfileOption;
-use crate::dashboard::LoadDashboard;
+use crate::dashboard::Dashboard;
 #[cfg(feature = "lab")]
 use crate::load_agents::Agents;
-use crate::operator::Operator;
+use crate::operator::{CallError, Operator};
 use crate::output::{self, ResultFile};
 use crate::signals::end_at_signals;
 
@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(value_name = "SCENARIO", required = true)]
     scenario: Option<PathBuf>,
     /// Use this server instead of the scenario's, such as ws://localhost:4000; can be repeated.
-    #[arg(long, value_name = "URL")]
-    target: Vec<String>,
+    #[arg(long, alias = "target", value_name = "URL")]
+    to: Vec<String>,
     /// Use this seed for random numbers instead of the scenario's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -57,6 +57,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Mark the begin and the end of the load on the operator's page of the server with this listener.
+    /// It has another address than the server: admin.listen names it.
     #[arg(long, value_name = "URL")]
     operator: Option<ServerUrl>,
     /// Use at least this many processes; the default is as few as the limits allow.
@@ -94,7 +95,7 @@ enum Role {
     },
 }
 
-/// Run a load. The exit code is 3 if a threshold of the scenario is broken.
+/// Runs a load. The exit code is 3 if a threshold of the scenario is broken.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let worker = (program, vec!["load-worker".to_owned()]);
@@ -104,7 +105,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let scenario = arguments.scenario.context("no scenario; name a scenario file")?;
     let mut source = Source::read(&scenario)?;
     source.set(&arguments.set)?;
-    source.targets = arguments.target;
+    source.targets = arguments.to;
     source.seed = arguments.seed;
     let (files_max, workers) = (arguments.files_max, arguments.workers);
     if arguments.check {
@@ -141,34 +142,31 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let thresholds = checked.thresholds;
 
-    let operator = arguments.operator.as_ref().map(|url| Operator::new(url, None)).transpose()?;
     // The text of an event has 160 bytes at most.
     let name = scenario.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(operator) = &operator {
-        operator.note_blocking(&format!("The load {name:.32} began"))?;
-    }
-    let mut dashboard = arguments.dashboard.map(LoadDashboard::start).transpose()?;
+    let operator = arguments.operator.as_ref();
+    let mark = |word| unmarked(operator?, &format!("The load {name:.32} {word}"));
+    let mut without_mark = mark("began");
+    let dashboard = arguments.dashboard.map(|at| Dashboard::start(at, &source.name));
+    let mut dashboard = dashboard.transpose()?;
     let mut in_terminal = (!arguments.events).then(watch);
     let results = watchfire_load::run_load(&source, &options, |results| {
         if let Some(in_terminal) = &mut in_terminal {
             in_terminal(results);
         }
         if let Some(dashboard) = &mut dashboard {
-            dashboard.show(results);
+            dashboard.show_load(results);
         }
     });
-    if let Some(operator) = &operator
-        && let Err(error) = operator.note_blocking(&format!("The load {name:.32} ended"))
-    {
-        // The results are worth more than the mark.
-        eprintln!("{error:#}");
+    if without_mark.is_none() {
+        without_mark = mark("ended");
     }
-    let results = results?;
-    if let Some(dashboard) = dashboard {
-        dashboard.end(&results);
-    }
-
+    let mut results = results?;
+    results.without_mark = without_mark;
     let verdicts = watchfire_load::judge(&thresholds, &results);
+    if let Some(dashboard) = dashboard {
+        dashboard.end(watchfire_load::html(&results, &verdicts));
+    }
     if let Some((sender, printing)) = events {
         drop((sender, options));
         printing.join().expect("printing does not panic");
@@ -199,12 +197,27 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(THRESHOLD_BROKEN) })
 }
 
+/// Marks the load on the operator's page. If that fails, a warning says why, and so does the report: a load is worth
+/// more than its mark.
+fn unmarked(operator: &ServerUrl, text: &str) -> Option<String> {
+    let error = Operator::new(operator, None).and_then(|one| one.note_blocking(text)).err()?;
+    let cause = match error.downcast_ref::<CallError>() {
+        // `--token-file` of a load is that of its agents.
+        Some(CallError::Unauthorized { .. }) => {
+            format!("{operator} requires the operator's token in WATCHFIRE_ADMIN_TOKEN")
+        }
+        _ => format!("{error:#}"),
+    };
+    eprintln!("warning: the operator's page does not show this load: {cause}");
+    Some(cause)
+}
+
 fn key_and_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("needs KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Print the size of a valid scenario.
+/// Prints the size of a valid scenario.
 fn check(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result<()> {
     let users = scenario.users_at_once_max();
     let workers = watchfire_load::workers_here(scenario, options)?;
@@ -253,7 +266,7 @@ fn watch() -> impl FnMut(&Results) {
     }
 }
 
-/// Run one worker of a load. The controller writes to stdin and reads stdout.
+/// Runs one worker of a load. The controller writes to stdin and reads stdout.
 pub fn work() -> anyhow::Result<()> {
     watchfire_load::run_worker(BufReader::new(io::stdin()), io::stdout().lock())
 }

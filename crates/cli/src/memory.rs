@@ -1,7 +1,7 @@
 //! Settings and calls of the memory allocator.
 #![allow(unsafe_code)]
 
-/// Keep the memory of the allocator small while pieces of files come and go.
+/// Keeps the memory of the allocator small while pieces of files come and go.
 ///
 /// By default glibc raises its mmap threshold when the first long piece is freed, and then places
 /// later pieces between short allocations. It also keeps up to eight arenas per core. Call this
@@ -20,7 +20,7 @@ pub fn keep_pieces() {
     }
 }
 
-/// Return the free memory of the allocator to the operating system. It walks the free lists, which
+/// Returns the free memory of the allocator to the operating system. It walks the free lists, which
 /// takes milliseconds, and delays allocations of other threads meanwhile.
 pub fn return_free() {
     // SAFETY: the call takes a number, and changes only free memory of the allocator.

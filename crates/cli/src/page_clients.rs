@@ -35,7 +35,7 @@ pub fn direct_options(outside: Option<(String, u16)>) -> DirectOptions {
     options.clone()
 }
 
-/// Join the page of a root on a server. A server that cannot be reached is reported on stderr.
+/// Joins the page of a root on a server. A server that cannot be reached is reported on stderr.
 pub fn join_page(
     host: &Host,
     direct: DirectOptions,
@@ -46,7 +46,7 @@ pub fn join_page(
     join_live_page(host, direct, site, root, have, None)
 }
 
-/// Join a page whose peers also exchange heads, if it is live.
+/// Joins a page whose peers also exchange heads, if it is live.
 pub fn join_live_page(
     host: &Host,
     direct: DirectOptions,
@@ -97,7 +97,12 @@ pub fn page_link(site: &ServerUrl, root: &Cid, name: Option<&str>, key: Option<&
     }
 }
 
-/// Wait until all clients have joined, or one was rejected.
+/// The people who have the pages open in browsers.
+pub fn people<'a>(clients: impl IntoIterator<Item = &'a PageClient>) -> u64 {
+    clients.into_iter().map(|client| client.status().borrow().counts.people()).sum()
+}
+
+/// Waits until all clients have joined, or one was rejected.
 pub async fn joined(clients: &[PageClient], site: &ServerUrl) -> anyhow::Result<()> {
     let all = async {
         for client in clients {

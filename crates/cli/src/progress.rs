@@ -42,12 +42,12 @@ impl ProgressLine {
         self.is_terminal
     }
 
-    /// Draw the line, unless it was drawn a moment ago.
+    /// Draws the line, unless it was drawn a moment ago.
     pub fn show(&mut self, step: &Step) {
         self.show_text(|elapsed| line(step, elapsed));
     }
 
-    /// Draw any text, which may tell the time since the start, in the same way.
+    /// Draws any text, which may tell the time since the start, in the same way.
     pub fn show_text(&mut self, text: impl FnOnce(Duration) -> String) {
         let now = Instant::now();
         let elapsed = now - self.started_at;
@@ -64,7 +64,7 @@ impl ProgressLine {
         let _ = io::stderr().flush();
     }
 
-    /// Remove the line, so that something else can be printed.
+    /// Removes the line, so that something else can be printed.
     pub fn clear(&mut self) {
         if self.drawn_at.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");

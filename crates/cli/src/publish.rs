@@ -36,8 +36,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// The server.
-    #[arg(long, value_name = "URL", default_value = "http://localhost:4000")]
-    url: ServerUrl,
+    #[arg(long, alias = "url", value_name = "URL", default_value = "http://localhost:4000")]
+    to: ServerUrl,
     /// A file with the key of the API. Without it, the key is in the variable WATCHFIRE_API_KEY.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct Arguments {
     timeout: humantime::Duration,
 }
 
-/// Publish the event, and fail unless the server accepts it.
+/// Publishes the event, and fails unless the server accepts it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let variable = std::env::var(KEY_VARIABLE).ok();
     let Some(key) = secret::read(arguments.key_file.as_deref(), KEY_VARIABLE, variable)? else {
@@ -67,10 +67,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         request.headers.push(("Idempotency-Key", name.clone()));
     }
-    let answer = HttpClient::new(&arguments.url, arguments.timeout.into(), ANSWER_BYTES_MAX)
+    let answer = HttpClient::new(&arguments.to, arguments.timeout.into(), ANSWER_BYTES_MAX)
         .and_then(|client| client.exchange_blocking(&request))
-        .with_context(|| format!("cannot reach {}", arguments.url))?;
-    check(&arguments.url, &arguments.topic, &answer)
+        .with_context(|| format!("cannot reach {}", arguments.to))?;
+    check(&arguments.to, &arguments.topic, &answer)
 }
 
 /// Whether a text can stand in a header.

@@ -40,7 +40,7 @@ pub struct Arguments {
     print_config: bool,
 }
 
-/// Serve until Ctrl-C or SIGTERM, then drain.
+/// Serves until Ctrl-C or SIGTERM, then drains.
 pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let (is_check, is_print) = (arguments.check, arguments.print_config);
     let layers = layers(arguments)?;
@@ -134,7 +134,10 @@ fn check(settings: Settings) -> anyhow::Result<()> {
             format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
         }
     });
-    lines.splice(before_tls..before_tls, program_server(settings).check()?);
+    let server = program_server(settings);
+    lines.splice(before_tls..before_tls, server.check()?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    lines.extend(runtime.block_on(server.check_cluster())?);
     lines.iter().for_each(print_line);
     Ok(())
 }
@@ -168,16 +171,16 @@ fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
     Ok(layers)
 }
 
-/// Raise the soft limit of open files to the hard limit: every socket is an open file.
+/// Raises the soft limit of open files to the hard limit: every socket is an open file.
 fn raise_open_file_limit() {
     if let Err(error) = watchfire::raise_open_file_limit() {
         tracing::warn!(%error, "cannot raise the open-file limit");
     }
 }
 
-/// Print a line. Drop it if standard output is closed, as in `serve | head -1`: the server
+/// Prints a line. Drops it if standard output is closed, as in `serve | head -1`: the server
 /// continues.
-fn print_line(line: impl fmt::Display) {
+pub fn print_line(line: impl fmt::Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 

@@ -21,7 +21,7 @@ pub const LISTEN: &[&str] = &["/ip4/0.0.0.0/tcp/0"];
 /// Interval of reports of the sent bytes, and of checks of shared files.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Print one event as a line of JSON.
+/// Prints one event as a line of JSON.
 pub fn emit(event: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{event}")?;
@@ -47,7 +47,7 @@ pub fn link_to(host: &Host, cid: &Cid, name: Option<String>) -> Link {
     Link { cid: cid.clone(), path: String::new(), name, peers, server: None, key: None }
 }
 
-/// Announce the roots to content routing in the background. A failure is printed, and serving
+/// Announces the roots to content routing in the background. A failure is printed, and serving
 /// continues.
 pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     for root in roots {
@@ -61,7 +61,7 @@ pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     }
 }
 
-/// Report files that have changed.
+/// Reports files that have changed.
 pub fn report_unshared(files: Vec<UnsharedFile>, is_json: bool) -> io::Result<()> {
     for unshared in files {
         let path = unshared.path.display().to_string();
@@ -83,12 +83,14 @@ pub fn name_of(path: &Path) -> Option<String> {
     named.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// Serve until a signal arrives, and return its exit code. `check` is called every second; an error from it
-/// ends serving. The step that it returns is shown instead of the sent bytes.
+/// Serves until a signal arrives, and returns its exit code. `people` counts those who have the
+/// content open in browsers. `check` is called every second; an error from it ends serving. The
+/// step that it returns is shown instead of the sent bytes.
 pub async fn serve(
     host: &Host,
     signals: &mut Signals,
     is_json: bool,
+    people: impl Fn() -> u64,
     mut check: impl FnMut() -> anyhow::Result<Option<Step>>,
 ) -> anyhow::Result<u8> {
     let mut line = ProgressLine::start(is_json);
@@ -111,7 +113,7 @@ pub async fn serve(
         line.show(&step.unwrap_or_else(|| Step {
             bytes: sent_block_bytes,
             bytes_per_second: Some(per_second),
-            note: format!("sent, {}", peers_of(peers)),
+            note: format!("sent, {}", readers(people(), peers)),
             ..Step::default()
         }));
     };
@@ -152,6 +154,15 @@ pub async fn exchange(host: &Host) -> Result<Value, Stopped> {
     }))
 }
 
+/// `2 people are reading`, or without people the number of peers.
+fn readers(people: u64, peers: usize) -> String {
+    match people {
+        0 => peers_of(peers),
+        1 => "1 person is reading".to_owned(),
+        _ => format!("{people} people are reading"),
+    }
+}
+
 /// `1 peer`, `3 peers`.
 pub fn peers_of(count: usize) -> String {
     if count == 1 { "1 peer".to_owned() } else { format!("{count} peers") }
@@ -160,6 +171,12 @@ pub fn peers_of(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_are_named_before_peers() {
+        let all = [(0, 3), (1, 1), (2, 0)].map(|(people, peers)| readers(people, peers));
+        assert_eq!(all, ["3 peers", "1 person is reading", "2 people are reading"]);
+    }
 
     #[test]
     fn a_loopback_address_is_shown_only_when_there_are_no_others() {

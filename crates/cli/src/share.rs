@@ -22,7 +22,7 @@ use crate::cpu_profile::CpuProfileOption;
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::live_pages::{Publish, publish};
-use crate::page_clients::{join_page, joined, page_link};
+use crate::page_clients::{join_page, joined, page_link, people};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{LISTEN, emit, link_to, name_of, provide, report_unshared, serve};
 use crate::signals::Signals;
@@ -65,7 +65,7 @@ pub struct Arguments {
     pub cpu_profile: CpuProfileOption,
 }
 
-/// Share until a signal arrives.
+/// Shares until a signal arrives.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(site) = arguments.to.as_ref().filter(|_| arguments.live) {
         return run_live(arguments, site);
@@ -196,7 +196,8 @@ async fn serve_all(
         provide(&host, roots.iter().map(|root| root.cid.clone()).collect());
     }
     let has_files = shared.count() > 0;
-    serve(&host, &mut signals, arguments.json, || {
+    let reading = || people(&clients);
+    serve(&host, &mut signals, arguments.json, reading, || {
         report_unshared(shared.take_unshared(), arguments.json)?;
         anyhow::ensure!(!has_files || shared.count() > 0, "cannot share: no file is left");
         Ok(None)
@@ -228,8 +229,9 @@ fn report(
         }))?;
         return Ok(());
     }
-    println!("{cid}  {}\n{link}", names::shown(&path.display().to_string()));
+    // The link for browsers first: it is what a person sends.
     page.iter().for_each(|page| println!("{page}"));
+    println!("{cid}  {}\n{link}", names::shown(&path.display().to_string()));
     if arguments.qr {
         // A phone needs the link for browsers.
         let code = QrCode::new(page.as_ref().unwrap_or(&link))
@@ -239,7 +241,7 @@ fn report(
     Ok(())
 }
 
-/// Draw the code dark on light in any terminal, because many cameras need that.
+/// Draws the code dark on light in any terminal, because many cameras need that.
 fn draw(code: &QrCode, has_colours: bool) -> String {
     let (on, off) = if has_colours { ("\x1b[38;5;16;48;5;231m", "\x1b[0m") } else { ("", "") };
     let text = code.render::<Dense1x2>().build();

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
 /// Base of the exit code after a signal; the signal's number is added.
-const SIGNALLED: u8 = 128;
+pub const SIGNALLED: u8 = 128;
 
 /// Interval of timeout checks, and of reports of progress.
 pub const TICK: Duration = Duration::from_secs(1);
@@ -21,13 +21,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Handle both signals from now on; neither ends the process by itself.
+    /// Handles both signals from now on; neither ends the process by itself.
     pub fn listen() -> io::Result<Self> {
         let interrupts = signal(SignalKind::interrupt())?;
         Ok(Signals { interrupts, terminations: signal(SignalKind::terminate())? })
     }
 
-    /// Wait for a signal, and return the exit code that a shell expects.
+    /// Waits for a signal, and returns the exit code that a shell expects.
     pub async fn next(&mut self) -> u8 {
         let kind = tokio::select! {
             _ = self.interrupts.recv() => SignalKind::interrupt(),
@@ -44,7 +44,7 @@ pub fn ticks() -> Interval {
     ticks
 }
 
-/// Wait, and do not count the time in which the process was stopped.
+/// Waits, and does not count the time in which the process was stopped.
 pub async fn awake(time: Duration) {
     let mut ticks = ticks();
     // The first tick is at once.

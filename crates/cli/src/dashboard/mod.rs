@@ -1,119 +1,51 @@
-//! `--dashboard`: a live page of a run that a browser shows, wherever the run is.
+//! `--dashboard`: the report of a run while it grows, on a page that a browser shows, wherever the run is.
 //!
-//! A command publishes its [`State`] once or twice a second. Every viewer receives the newest state as a server-sent event, and
-//! a viewer that is slow misses states in between: nothing waits for it, and nothing is queued for it. A state
-//! contains the history of its charts, so a page that is opened late, or again, shows the whole run.
+//! A command renders its [`Page`] about once a second, from the results so far. Every viewer receives the newest page as a
+//! server-sent event, and a viewer that is slow misses pages in between: nothing waits for it, and nothing is queued for
+//! it. The last page is the report that `--report` writes.
 //!
-//! The bounds: 32 viewers, 100 bars, 20 errors, and 240 points of each line. A line that is full keeps every second
-//! point, so a run of a day has one point in six minutes.
+//! The bounds: 32 viewers, and of the time of a run at most a tenth is spent on pages, because a page of a long load takes
+//! longer than one of a short load.
 
 #[cfg(feature = "lab")]
 mod of_lab;
-mod of_load;
 mod server;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use serde::Serialize;
 use tokio::sync::watch;
+use watchfire_load::Results;
+use watchfire_report::{escape, page};
 
 #[cfg(feature = "lab")]
 pub use of_lab::LabDashboard;
-pub use of_load::LoadDashboard;
 
-const ERRORS_MAX: usize = 20;
-const POINTS_MAX: usize = 240;
-/// The time in which the last state must reach the viewers.
-const LAST_STATE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The figures on the page.
-#[derive(Clone, Debug, Default, Serialize)]
-struct State {
-    title: String,
-    /// The present step.
-    phase: String,
-    /// The share of the work that is done.
-    part: f64,
-    tiles: Vec<Tile>,
-    charts: Vec<Chart>,
-    bars: Vec<Bar>,
-    /// Nodes for which the page has no room.
-    bars_left_out: usize,
-    errors: Vec<String>,
-    is_over: bool,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Tile {
-    name: &'static str,
-    value: String,
-}
-
-/// Lines over the time of the run.
-#[derive(Clone, Debug, Serialize)]
-struct Chart {
-    title: String,
-    /// How a value is written: "seconds", "number" or "share".
-    format: &'static str,
-    lines: Vec<Line>,
-}
-
-impl Chart {
-    fn new(title: &str, format: &'static str, lines: &[&Line]) -> Chart {
-        let lines = lines.iter().map(|line| (*line).clone()).collect();
-        Chart { title: title.to_owned(), format, lines }
-    }
-}
-
-#[derive(Clone, Debug, Default, Serialize)]
-struct Line {
-    name: &'static str,
-    points: Vec<(f64, f64)>,
-}
-
-impl Line {
-    const fn new(name: &'static str) -> Line {
-        Line { name, points: Vec::new() }
-    }
-
-    fn push(&mut self, seconds: f64, value: f64) {
-        if self.points.len() >= POINTS_MAX {
-            let mut keeps = false;
-            self.points.retain(|_| {
-                keeps = !keeps;
-                keeps
-            });
-        }
-        self.points.push((seconds, value));
-    }
-}
-
-/// The progress of a node.
-#[derive(Clone, Debug, Serialize)]
-struct Bar {
-    name: String,
-    part: f64,
-    /// "waits", "shares", "fetches", "done", "failed" or "left".
-    state: &'static str,
-    note: String,
-}
+/// The time between two pages.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two pages is at least this often the time that one takes.
+const PACE: u32 = 10;
+/// The time in which the last page must reach the viewers.
+const LAST_PAGE_TIMEOUT: Duration = Duration::from_secs(1);
+const SCRIPT: &str = include_str!("script.html");
 
 /// A page that is served until this is dropped.
-struct Dashboard {
-    states: Option<watch::Sender<Arc<str>>>,
+pub struct Dashboard {
+    pages: Option<watch::Sender<Arc<str>>>,
     server: Option<std::thread::JoinHandle<()>>,
+    next_at: Instant,
 }
 
 impl Dashboard {
-    fn start(address: SocketAddr) -> anyhow::Result<Dashboard> {
+    pub fn start(address: SocketAddr, name: &str) -> anyhow::Result<Dashboard> {
         let cannot = || format!("cannot listen on {address} for the dashboard");
         let listener = TcpListener::bind(address).with_context(cannot)?;
         listener.set_nonblocking(true).with_context(cannot)?;
         let address = listener.local_addr().with_context(cannot)?;
-        let (states, newest) = watch::channel(Arc::from("{}"));
+        let first = growing(&page(name, ""), 0.0, "The run has no results yet.");
+        let (pages, newest) = watch::channel(Arc::from(first));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _entered = runtime.enter();
@@ -123,22 +55,55 @@ impl Dashboard {
             .name("dashboard".into())
             .spawn(move || runtime.block_on(server::serve(listener, newest)))?;
         eprintln!("The dashboard is at http://{address}/");
-        Ok(Dashboard { states: Some(states), server: Some(server) })
+        Ok(Dashboard { pages: Some(pages), server: Some(server), next_at: Instant::now() })
     }
 
-    fn publish(&self, state: &State) {
-        if let (Some(states), Ok(text)) = (&self.states, serde_json::to_string(state)) {
-            states.send_replace(text.into());
+    /// Shows the results of a load so far.
+    pub fn show_load(&mut self, results: &Results) {
+        self.show(|| {
+            let (part, lines) = watchfire_load::status(results);
+            growing(&watchfire_load::html(results, &[]), part, lines.join("\n").trim_start())
+        });
+    }
+
+    /// Shows a page if the next one is due.
+    fn show(&mut self, page: impl FnOnce() -> String) {
+        let began = Instant::now();
+        if began >= self.next_at {
+            self.publish(page());
+            self.next_at = began + INTERVAL.max(began.elapsed() * PACE);
+        }
+    }
+
+    /// Shows the report of a run that has ended.
+    pub fn end(self, report: String) {
+        self.publish(report);
+    }
+
+    fn publish(&self, page: String) {
+        if let Some(pages) = &self.pages {
+            pages.send_replace(page.into());
         }
     }
 }
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        // The server ends once each viewer has the last state.
-        self.states = None;
+        // The server ends once each viewer has the last page.
+        self.pages = None;
         let _ = self.server.take().map(std::thread::JoinHandle::join);
     }
+}
+
+/// The report of a run that goes on: it begins with the progress, and replaces itself.
+fn growing(report: &str, part: f64, progress: &str) -> String {
+    let progress = format!(
+        "</h1><progress value=\"{part:.3}\" style=\"width: 100%\" aria-label=\"progress\"></progress>\
+         <p id=\"progress\" style=\"white-space: pre-wrap\">{}</p>",
+        escape(progress)
+    );
+    let report = report.replacen("</h1>", &progress, 1);
+    format!("{}{SCRIPT}</html>\n", report.trim_end().trim_end_matches("</html>"))
 }
 
 #[cfg(test)]
@@ -146,14 +111,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_is_full_keeps_every_second_point() {
-        let mut line = Line::new("rate");
-        for second in 0..1000 {
-            line.push(f64::from(second), 1.0);
+    fn a_page_is_rendered_once_a_second_at_most() {
+        let mut dashboard = Dashboard::start("127.0.0.1:0".parse().unwrap(), "a run").unwrap();
+        let mut rendered = 0;
+        for _ in 0..3 {
+            dashboard.show(|| {
+                rendered += 1;
+                String::new()
+            });
         }
-        assert!(line.points.len() <= POINTS_MAX, "{}", line.points.len());
-        assert_eq!(line.points.first(), Some(&(0.0, 1.0)));
-        assert_eq!(line.points.last(), Some(&(999.0, 1.0)));
-        assert!(line.points.is_sorted_by(|a, b| a.0 < b.0));
+        assert_eq!(rendered, 1);
+    }
+
+    #[test]
+    fn a_report_that_grows_has_the_progress_after_its_title() {
+        let page = growing(&page("a run", "<p>charts"), 0.5, "1 < 2");
+        assert!(page.contains("<h1>a run</h1><progress value=\"0.500\""), "{page}");
+        assert!(page.contains("pre-wrap\">1 &lt; 2</p><p>charts<script>"), "{page}");
+        assert!(page.ends_with("</script>\n</html>\n") && page.matches("</html>").count() == 1);
     }
 }

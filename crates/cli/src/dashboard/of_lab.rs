@@ -1,154 +1,133 @@
 //! The dashboard of `watchfire lab run`.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
-use watchfire_lab::{NodeProgress, NodeState, Progress, Turn};
-use watchfire_report::units::number;
+use watchfire_lab::{
+    Experiment, NodeProgress, NodeResult, NodeState, Progress, Results, RunResult, Turn,
+};
 
-use super::{Bar, Chart, Dashboard, ERRORS_MAX, Line, State, Tile};
+use super::{Dashboard, growing};
 
-/// The time between two states.
-const INTERVAL: Duration = Duration::from_millis(500);
-const BARS_MAX: usize = 100;
+const PROBLEMS_MAX: usize = 20;
+/// Nodes of the run under way that the page shows.
+const NODES_MAX: usize = 100;
+const POINTS_MAX: usize = 240;
 
-/// Shows the run that is under way, and the errors of all.
-pub struct LabDashboard {
+/// Shows the report of the complete runs, and the run that is under way.
+pub struct LabDashboard<'a> {
     dashboard: Dashboard,
-    name: String,
-    errors: Vec<String>,
-    run: Run,
-    last: State,
-    published_at: Option<Instant>,
+    experiment: &'a Experiment,
+    /// The number of the run under way, and its results so far.
+    run: (Option<u32>, RunResult),
 }
 
-/// The charts of one run.
-#[derive(Default)]
-struct Run {
-    number: Option<u32>,
-    part: Line,
-    rate: Line,
-    finished: Line,
-    /// The time and the share of the last point.
-    before: (f64, f64),
-}
-
-impl Run {
-    fn new(number: u32) -> Run {
-        Run {
-            number: Some(number),
-            part: Line::new("all awaited nodes"),
-            rate: Line::new("all awaited nodes"),
-            finished: Line::new("nodes"),
-            before: (0.0, 0.0),
-        }
+impl LabDashboard<'_> {
+    pub fn start(address: SocketAddr, experiment: &Experiment) -> anyhow::Result<LabDashboard<'_>> {
+        let dashboard = Dashboard::start(address, &experiment.name)?;
+        Ok(LabDashboard { dashboard, experiment, run: (None, RunResult::default()) })
     }
 
-    fn note(&mut self, progress: &Progress<'_>) {
-        let (seconds, part) = (progress.now.as_secs_f64(), progress.part);
-        let (seconds_before, part_before) = self.before;
-        if seconds <= seconds_before {
-            return;
-        }
-        self.part.push(seconds, part);
-        self.rate.push(seconds, ((part - part_before) / (seconds - seconds_before)).max(0.0));
-        self.finished.push(seconds, progress.finished as f64);
-        self.before = (seconds, part);
-    }
-
-    fn charts(&self) -> Vec<Chart> {
-        vec![
-            Chart::new("Share of their objects that nodes have", "share", &[&self.part]),
-            Chart::new("Share that arrives in a second", "share", &[&self.rate]),
-            Chart::new("Nodes that have everything", "number", &[&self.finished]),
-        ]
-    }
-}
-
-impl LabDashboard {
-    pub fn start(address: SocketAddr, name: &str) -> anyhow::Result<LabDashboard> {
-        let dashboard = Dashboard::start(address)?;
-        Ok(LabDashboard {
-            dashboard,
-            name: name.to_owned(),
-            errors: Vec::new(),
-            run: Run::default(),
-            last: State::default(),
-            published_at: None,
-        })
-    }
-
-    pub fn show(&mut self, turn: Turn<'_>, progress: Progress<'_>) {
-        if self.run.number != Some(turn.done) {
-            self.run = Run::new(turn.done);
-        } else if self.published_at.is_some_and(|at| at.elapsed() < INTERVAL)
-            && progress.finished < progress.awaited
-        {
-            return;
-        }
-        self.run.note(&progress);
-        for node in progress.nodes {
-            let Some(failure) = node.failure else { continue };
-            let error = format!("run {}: {}: {failure}", turn.done + 1, node.name);
-            if self.errors.len() < ERRORS_MAX && !self.errors.contains(&error) {
-                self.errors.push(error);
+    /// `text` says how far all runs are.
+    pub fn show(&mut self, turn: Turn<'_>, progress: Progress<'_>, text: impl FnOnce() -> String) {
+        let LabDashboard { dashboard, experiment, run: (number, run) } = self;
+        dashboard.show(|| {
+            if number.replace(turn.done) != Some(turn.done) {
+                *run = RunResult { trial: turn.trial.to_owned(), ..RunResult::default() };
             }
-        }
-        self.last = self.state(turn, progress);
-        self.dashboard.publish(&self.last);
-        self.published_at = Some(Instant::now());
+            note(run, &progress);
+            let report = turn.results.html(&experiment.name, &experiment.notes, Some(run));
+            let part = (f64::from(turn.done) + progress.part) / f64::from(turn.runs.max(1));
+            growing(&report, part, &text())
+        });
     }
 
-    fn state(&self, turn: Turn<'_>, progress: Progress<'_>) -> State {
-        let Progress { phase, now, part, finished, awaited, nodes } = progress;
-        let tile = |name, value| Tile { name, value };
-        let warm_up = if turn.is_warm_up { " (warm-up)" } else { "" };
-        State {
-            title: self.name.clone(),
-            phase: format!("{}: {phase}{warm_up}", turn.trial),
-            part: (f64::from(turn.done) + part) / f64::from(turn.runs.max(1)),
-            tiles: vec![
-                tile("run", format!("{} of {}", turn.done + 1, turn.runs)),
-                tile("time of this run", format!("{} s", number(now.as_secs_f64(), 1))),
-                tile("nodes done", format!("{finished} of {awaited}")),
-                tile("errors", self.errors.len().to_string()),
-            ],
-            charts: self.run.charts(),
-            bars: nodes.iter().take(BARS_MAX).map(bar).collect(),
-            bars_left_out: nodes.len().saturating_sub(BARS_MAX),
-            errors: self.errors.clone(),
-            is_over: false,
-        }
-    }
-
-    /// Shows that all runs have ended, with the problems that they had.
-    pub fn end(mut self, problems: impl Iterator<Item = String>) {
-        self.errors.extend(problems.take(ERRORS_MAX));
-        self.errors.truncate(ERRORS_MAX);
-        let state = State {
-            title: self.name,
-            phase: "all runs have ended".to_owned(),
-            part: 1.0,
-            errors: self.errors,
-            is_over: true,
-            ..self.last
-        };
-        self.dashboard.publish(&state);
+    pub fn end(self, results: &Results) {
+        let Experiment { name, notes, .. } = self.experiment;
+        self.dashboard.end(results.html(name, notes, None));
     }
 }
 
-fn bar(node: &NodeProgress<'_>) -> Bar {
-    let state = match node.state {
-        NodeState::Waits => "waits",
-        NodeState::Shares => "shares",
-        NodeState::Fetches => "fetches",
-        NodeState::Done => "done",
-        NodeState::Failed => "failed",
-        NodeState::Left => "left",
+/// Adds the progress of nodes to a run. Where the driver knows no nodes, all are one.
+fn note(run: &mut RunResult, progress: &Progress<'_>) {
+    let now = progress.now.as_secs_f64();
+    let all = NodeProgress {
+        name: "all awaited nodes",
+        state: NodeState::Fetches,
+        part: progress.part,
+        failure: None,
     };
-    let note = match node.state {
-        NodeState::Fetches => format!("{} %", number(node.part * 100.0, 0)),
-        _ => state.to_owned(),
-    };
-    Bar { name: node.name.to_owned(), part: node.part, state, note }
+    let nodes = if progress.nodes.is_empty() { &[all][..] } else { progress.nodes };
+    if run.nodes.first().is_none_or(|first| first.name != nodes[0].name) {
+        let named = |node: &NodeProgress<'_>| NodeResult {
+            name: node.name.to_owned(),
+            ..NodeResult::default()
+        };
+        run.nodes = nodes.iter().take(NODES_MAX).map(named).collect();
+    }
+    for (result, node) in run.nodes.iter_mut().zip(nodes) {
+        result.is_seeder = node.state == NodeState::Shares;
+        result.is_awaited = !result.is_seeder;
+        if result.is_awaited && result.finished_at.is_none() {
+            push(&mut result.progress, (now, node.part));
+        }
+        if node.state == NodeState::Done {
+            result.finished_at.get_or_insert(now);
+        }
+    }
+    let failures =
+        nodes.iter().filter_map(|node| Some(format!("{}: {}", node.name, node.failure?)));
+    run.problems = failures.take(PROBLEMS_MAX).collect();
+}
+
+/// Adds a point. A line that is full keeps every second point, so a run of a day has one in six minutes.
+fn push(points: &mut Vec<(f64, f64)>, point: (f64, f64)) {
+    if points.len() >= POINTS_MAX {
+        let mut keeps = false;
+        points.retain(|_| {
+            keeps = !keeps;
+            keeps
+        });
+    }
+    points.push(point);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_full_keeps_every_second_point() {
+        let mut points = Vec::new();
+        for second in 0..1000 {
+            push(&mut points, (f64::from(second), 1.0));
+        }
+        assert!(points.len() <= POINTS_MAX, "{}", points.len());
+        assert_eq!(points.first(), Some(&(0.0, 1.0)));
+        assert_eq!(points.last(), Some(&(999.0, 1.0)));
+        assert!(points.is_sorted_by(|a, b| a.0 < b.0));
+    }
+
+    #[test]
+    fn the_run_under_way_has_the_progress_and_the_failures_of_its_nodes() {
+        let node = |name, state, part| NodeProgress { name, state, part, failure: None };
+        let mut run = RunResult::default();
+        let mut at = |seconds, nodes: &[NodeProgress<'_>]| {
+            let now = Duration::from_secs(seconds);
+            let progress =
+                Progress { phase: "fetches", now, part: 0.5, finished: 0, awaited: 2, nodes };
+            note(&mut run, &progress);
+            run.clone()
+        };
+        let early = at(0, &[]);
+        assert_eq!(early.nodes[0].name, "all awaited nodes");
+        at(1, &[node("source", NodeState::Shares, 1.0), node("one", NodeState::Fetches, 0.5)]);
+        let failed =
+            NodeProgress { failure: Some("no log"), ..node("source", NodeState::Failed, 1.0) };
+        let last = at(2, &[failed, node("one", NodeState::Done, 1.0)]);
+        assert_eq!(last.nodes[1].progress, [(1.0, 0.5), (2.0, 1.0)]);
+        assert_eq!(last.nodes[1].finished_at, Some(2.0));
+        assert_eq!(last.problems, ["source: no log"]);
+    }
 }

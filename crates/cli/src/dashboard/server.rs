@@ -1,4 +1,4 @@
-//! Serves the page and its events.
+//! Serves the newest page, and the pages after it as events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,25 +17,24 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use super::LAST_STATE_TIMEOUT;
+use super::LAST_PAGE_TIMEOUT;
 
 const VIEWERS_MAX: u32 = 32;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-const PAGE: &str = include_str!("page.html");
 /// The page needs nothing from elsewhere, and may load nothing.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Serves viewers until no more states come, and each viewer has the last one.
-pub async fn serve(listener: TcpListener, mut states: watch::Receiver<Arc<str>>) {
+/// Serves viewers until no more pages come, and each viewer has the last one.
+pub async fn serve(listener: TcpListener, mut pages: watch::Receiver<Arc<str>>) {
     let viewers = Arc::new(Semaphore::new(VIEWERS_MAX as usize));
-    let newest = states.clone();
+    let newest = pages.clone();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = ended(&mut states) => break,
+            () = ended(&mut pages) => break,
         };
         let Ok((stream, _)) = accepted else {
             // Out of files: others may be closed soon.
@@ -56,19 +55,22 @@ pub async fn serve(listener: TcpListener, mut states: watch::Receiver<Arc<str>>)
             drop(permit);
         });
     }
-    let _ = tokio::time::timeout(LAST_STATE_TIMEOUT, viewers.acquire_many(VIEWERS_MAX)).await;
+    let _ = tokio::time::timeout(LAST_PAGE_TIMEOUT, viewers.acquire_many(VIEWERS_MAX)).await;
 }
 
-/// Waits until no more states come.
-async fn ended(states: &mut watch::Receiver<Arc<str>>) {
-    while states.changed().await.is_ok() {}
+/// Waits until no more pages come.
+async fn ended(pages: &mut watch::Receiver<Arc<str>>) {
+    while pages.changed().await.is_ok() {}
 }
 
-fn respond(request: &Request<Incoming>, states: &watch::Receiver<Arc<str>>) -> Response<Body> {
+fn respond(request: &Request<Incoming>, pages: &watch::Receiver<Arc<str>>) -> Response<Body> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/") => (StatusCode::OK, "text/html; charset=utf-8", text(PAGE)),
-        (&Method::GET, "/events") => (StatusCode::OK, "text/event-stream", events(states.clone())),
-        _ => (StatusCode::NOT_FOUND, "text/plain", text("not found\n")),
+        (&Method::GET, "/") => {
+            let page = pages.borrow().to_string();
+            (StatusCode::OK, "text/html; charset=utf-8", text(page))
+        }
+        (&Method::GET, "/events") => (StatusCode::OK, "text/event-stream", events(pages.clone())),
+        _ => (StatusCode::NOT_FOUND, "text/plain", text("not found\n".to_owned())),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -79,18 +81,19 @@ fn respond(request: &Request<Incoming>, states: &watch::Receiver<Arc<str>>) -> R
     response
 }
 
-fn text(text: &'static str) -> Body {
-    Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync()
+fn text(text: String) -> Body {
+    Full::new(Bytes::from(text)).boxed_unsync()
 }
 
-/// The newest state, and each later one that the viewer is fast enough for.
-fn events(mut states: watch::Receiver<Arc<str>>) -> Body {
-    states.mark_changed();
-    let next = |mut states: watch::Receiver<Arc<str>>| async move {
-        states.changed().await.ok()?;
-        let state = Arc::clone(&states.borrow_and_update());
-        let event = Bytes::from(format!("data: {state}\n\n"));
-        Some((Ok::<_, Infallible>(Frame::data(event)), states))
+/// The newest page, and each later one that the viewer is fast enough for. A page is a string of JSON, which is one line.
+fn events(mut pages: watch::Receiver<Arc<str>>) -> Body {
+    pages.mark_changed();
+    let next = |mut pages: watch::Receiver<Arc<str>>| async move {
+        pages.changed().await.ok()?;
+        let page = Arc::clone(&pages.borrow_and_update());
+        let line = serde_json::to_string(&*page).ok()?;
+        let event = Bytes::from(format!("data: {line}\n\n"));
+        Some((Ok::<_, Infallible>(Frame::data(event)), pages))
     };
-    StreamBody::new(stream::unfold(states, next)).boxed_unsync()
+    StreamBody::new(stream::unfold(pages, next)).boxed_unsync()
 }

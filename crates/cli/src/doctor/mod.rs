@@ -30,23 +30,26 @@ pub struct Arguments {
     /// The clients run on this machine too, so each connection needs two sockets.
     #[arg(long)]
     load: bool,
-    /// Ask the operator's listener of a running server instead; the exit code is 3 when it has trouble.
+    /// Ask the operator's listener of a running server instead; the exit code is 3 when it has trouble. The
+    /// listener has another address than the server: admin.listen names it.
     #[arg(
         long,
+        aliases = ["to", "url"],
         value_name = "URL",
         num_args = 0..=1,
         default_missing_value = DEFAULT_URL,
         conflicts_with_all = ["sockets", "load"]
     )]
-    url: Option<ServerUrl>,
+    operator: Option<ServerUrl>,
     /// A file with the token of the operator. Without it, the token is in the variable WATCHFIRE_ADMIN_TOKEN.
-    #[arg(long, value_name = "FILE", requires = "url")]
+    #[arg(long, value_name = "FILE", requires = "operator")]
     token_file: Option<PathBuf>,
 }
 
-/// Show how many sockets this machine can hold, whether a number of sockets fits, or how a server is.
+/// Shows how many sockets this machine can hold, whether a number of sockets fits, or how a server
+/// is.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let (text, is_bad) = match (&arguments.url, arguments.sockets) {
+    let (text, is_bad) = match (&arguments.operator, arguments.sockets) {
         (Some(url), _) => server::examine(&Operator::new(url, arguments.token_file.as_deref())?)?,
         (None, Some(sockets)) => {
             let demand = Demand { sockets, has_both_ends: arguments.load };

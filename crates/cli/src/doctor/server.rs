@@ -1,4 +1,4 @@
-//! `watchfire doctor --url`: how a running server is, as its operator's listener says.
+//! `watchfire doctor --operator`: how a running server is, as its operator's listener says.
 
 use std::time::{Duration, SystemTime};
 

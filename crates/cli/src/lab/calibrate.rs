@@ -8,9 +8,9 @@ use watchfire_lab::{
     Calibration, Driver, Experiment, Results, Simulated, calibration_page, run_all,
 };
 
+use super::exit_code_of;
 use super::experiment::{processes_driver, read, report_problems};
 use super::run_progress::RunProgress;
-use super::simulation;
 use crate::output::ResultFile;
 
 /// Arguments of `watchfire lab calibrate`.
@@ -30,7 +30,7 @@ pub struct Arguments {
     output: PathBuf,
 }
 
-/// Run experiments in both drivers, and write the error of each figure.
+/// Runs experiments in both drivers, and writes the error of each figure.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = ResultFile::open(&arguments.output)?;
     let mut processes = processes_driver(arguments.folder.as_deref(), std::env::current_exe()?)?;
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     output.write(&calibration_page(&calibrations, &machine()?))?;
-    Ok(simulation::exit_code(is_healthy))
+    Ok(exit_code_of(is_healthy))
 }
 
 /// A sentence about this machine and how busy it is.

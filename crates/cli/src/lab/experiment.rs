@@ -19,9 +19,8 @@ use watchfire_lab::{
     perfetto, results_table, run_all, targets_table,
 };
 
-use super::run_progress::RunProgress;
-use super::simulation;
-use super::standing;
+use super::run_progress::{RunProgress, text as run_text};
+use super::{FAILED, exit_code_of, standing};
 use crate::dashboard::LabDashboard;
 use crate::hosts::HostsOptions;
 use crate::output::ResultFile;
@@ -211,7 +210,7 @@ pub struct CompareArguments {
     choice: Choice,
 }
 
-/// Check files, and show the trials of each.
+/// Checks files, and shows the trials of each.
 pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     for path in &arguments.experiments {
         let experiment = read(path, Experiment::parse)?;
@@ -231,7 +230,7 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Run the trials of an experiment.
+/// Runs the trials of an experiment.
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let RunArguments { choice, csv, on, quick, page, records } = arguments;
     records.check(choice.driver, on.is_some())?;
@@ -272,7 +271,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         file.write(&watchfire_lab::csv(&results.runs))?;
     }
     if let Some(file) = report {
-        file.write(&watchfire_lab::html(&experiment.name, &experiment.notes, &results.runs))?;
+        file.write(&results.html(&experiment.name, &experiment.notes, None))?;
     }
     let is_healthy = report_problems(&results);
     if is_interrupted() {
@@ -301,7 +300,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             ResultFile::open(&page.picture_file())?.write(&picture)?;
         }
     }
-    Ok(simulation::exit_code(is_healthy))
+    Ok(exit_code_of(is_healthy))
 }
 
 /// The command that writes a page again.
@@ -331,13 +330,13 @@ fn run_recorded(
     experiment: &Experiment,
     trials: &[&Trial],
 ) -> anyhow::Result<Results> {
-    let dashboard = records.dashboard.map(|at| LabDashboard::start(at, &experiment.name));
+    let dashboard = records.dashboard.map(|at| LabDashboard::start(at, experiment));
     let mut dashboard = dashboard.transpose()?;
     let mut terminal = RunProgress::start();
     let mut watch = |turn: watchfire_lab::Turn<'_>, progress: watchfire_lab::Progress<'_>| {
         terminal.show(turn, progress);
         if let Some(dashboard) = &mut dashboard {
-            dashboard.show(turn, progress);
+            dashboard.show(turn, progress, || run_text(turn, progress, 0));
         }
     };
     let results = match (standing, choice.driver, &records.trace) {
@@ -364,12 +363,12 @@ fn run_recorded(
     };
     drop(terminal);
     if let Some(dashboard) = dashboard {
-        dashboard.end(problems(&results).into_iter());
+        dashboard.end(&results);
     }
     Ok(results)
 }
 
-/// Run the trials of an experiment with two programs in turns, and judge the difference.
+/// Runs the trials of an experiment with two programs in turns, and judges the difference.
 pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let choice = &arguments.choice;
     let [json, report] = choice.outputs()?;
@@ -415,7 +414,7 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
             eprintln!("watchfire: interrupted; the verdicts are about the complete pairs of runs");
             exit_code.load(Ordering::Relaxed)
         }
-        false => simulation::FAILED,
+        false => FAILED,
         true if comparison.is_worse() => WORSE,
         true if comparison.is_undecided() => UNDECIDED,
         true => return Ok(ExitCode::SUCCESS),
@@ -549,11 +548,18 @@ fn sides(text: &str) -> anyhow::Result<(&str, &str)> {
     pairs.next().with_context(|| format!("{text:?} does not name two sides; write main..HEAD"))
 }
 
+/// Reads a file. Returns its name for errors, and its text.
+pub(super) fn read_text(file: &Path) -> anyhow::Result<(String, String)> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    Ok((name, text))
+}
+
 pub(super) fn read(
     path: &Path,
     parse: impl FnOnce(&str, &str) -> Result<Experiment, DefinitionError>,
 ) -> anyhow::Result<Experiment> {
-    let (name, text) = simulation::read(path)?;
+    let (name, text) = read_text(path)?;
     let mut experiment = parse(&name, &text)?;
     // Paths in a file are relative to the file.
     let file = std::path::absolute(path)?;
@@ -574,34 +580,10 @@ pub(super) fn report_problems(results: &Results) -> bool {
     for RunResult { trial, seed, notes, .. } in &results.runs {
         notes.iter().for_each(|note| eprintln!("note: {trial}, seed {seed}: {note}"));
     }
-    for problem in problems(results) {
+    for problem in results.problems() {
         eprintln!("watchfire: {problem}");
     }
     results.failed.is_empty() && results.runs.iter().all(RunResult::is_healthy)
-}
-
-/// The failures and the broken rules of all runs.
-fn problems(results: &Results) -> Vec<String> {
-    let mut problems: Vec<String> = results.failed.iter().map(ToString::to_string).collect();
-    for run in results.runs.iter().filter(|run| !run.is_healthy()) {
-        let (trial, seed, unfinished) = (&run.trial, run.seed, run.unfinished());
-        if unfinished > 0 {
-            let nodes = if unfinished == 1 { "node" } else { "nodes" };
-            problems.push(format!("{trial}, seed {seed}: {unfinished} {nodes} did not finish"));
-        }
-        let of_run = run.problems.iter();
-        problems.extend(of_run.map(|problem| format!("{trial}, seed {seed}: {problem}")));
-    }
-    for RunResult { trial, seed, wire, .. } in &results.runs {
-        let lost = wire.as_ref().map_or(0, |wire| wire.overruns);
-        if lost > 0 {
-            let why = "this machine was too busy for the network";
-            problems.push(format!(
-                "{trial}, seed {seed}: {why}, and {lost} packets were lost; use fewer nodes or slower links"
-            ));
-        }
-    }
-    problems
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use watchfire_lab::{Experiment, Source, Substitute, import};
 use watchfire_report::units::parse_bytes;
 
-use super::simulation::read;
+use super::experiment::read_text;
 use crate::output::ResultFile;
 
 /// Arguments of `watchfire lab import`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Clusters and scenarios (.json), which are combined, or experiments (.cue).
+    /// Clusters and scenarios, which are combined, or experiments, as JSON; `cue export` writes it from CUE.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Use a size, or a local OCI layout, in place of an image of a registry; can be repeated.
@@ -24,9 +24,9 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Write the experiment, and print a note about each part without a counterpart.
+/// Writes the experiment, and prints a note about each part without a counterpart.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let files = arguments.files.iter().map(|file| read(file));
+    let files = arguments.files.iter().map(|file| read_text(file));
     let files = files.collect::<anyhow::Result<Vec<_>>>()?;
     let sources: Vec<_> = files.iter().map(|(name, text)| Source { name, text }).collect();
     let substitutes: BTreeMap<String, Substitute> = arguments.object.iter().cloned().collect();

@@ -84,7 +84,7 @@ pub fn open(name: &str, folder: Option<PathBuf>) -> anyhow::Result<Standing> {
     Place { folder }.open(name)
 }
 
-/// Start the nodes of a cluster that stays.
+/// Starts the nodes of a cluster that stays.
 pub fn up(arguments: &UpArguments) -> anyhow::Result<ExitCode> {
     let UpArguments { file, cluster, name, place } = arguments;
     let (runs, program) = (place.runs()?, std::env::current_exe()?);
@@ -92,12 +92,12 @@ pub fn up(arguments: &UpArguments) -> anyhow::Result<ExitCode> {
     show(&runs, Some(name))
 }
 
-/// List the nodes of all standing clusters.
+/// Lists the nodes of all standing clusters.
 pub fn ps(arguments: &PsArguments) -> anyhow::Result<ExitCode> {
     show(&arguments.place.runs()?, None)
 }
 
-/// Replace the program of some nodes, while the others run on.
+/// Replaces the program of some nodes, while the others run on.
 pub fn swap(arguments: &SwapArguments) -> anyhow::Result<ExitCode> {
     let SwapArguments { on, query, build, place } = arguments;
     let build = experiment::build(build)?;
@@ -106,7 +106,7 @@ pub fn swap(arguments: &SwapArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// End a standing cluster.
+/// Ends a standing cluster.
 pub fn down(arguments: &DownArguments) -> anyhow::Result<ExitCode> {
     Standing::down(&arguments.name, &arguments.place.runs()?)?;
     Ok(ExitCode::SUCCESS)

@@ -45,7 +45,7 @@ pub struct Follow<'a> {
     pub is_quiet: bool,
 }
 
-/// Read a page until a signal arrives, or the page cannot continue.
+/// Reads a page until a signal arrives, or the page cannot continue.
 pub async fn follow(page: &Follow<'_>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let link = page.link;

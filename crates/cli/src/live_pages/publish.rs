@@ -46,7 +46,7 @@ pub struct Publish<'a> {
     pub is_json: bool,
 }
 
-/// Publish until a signal arrives. The end of the standard input does not end the page.
+/// Publishes until a signal arrives. The end of the standard input does not end the page.
 pub async fn publish(page: &Publish<'_>) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let mut seed = [0; 32];

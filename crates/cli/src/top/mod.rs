@@ -25,19 +25,19 @@ use session::Session;
 /// Arguments of `watchfire top`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The operator's listener of the server.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
-    url: ServerUrl,
+    /// The operator's listener of the server. It has another address than the server: admin.listen names it.
+    #[arg(long, aliases = ["to", "url"], value_name = "URL", default_value = DEFAULT_URL)]
+    operator: ServerUrl,
     /// A file with the token of the operator. Without it, the token is in the variable WATCHFIRE_ADMIN_TOKEN.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
-/// Show the server until the user quits.
+/// Shows the server until the user quits.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     terminal::check()?;
-    let operator = Operator::new(&arguments.url, arguments.token_file.as_deref())?;
-    let session = Session::new(&arguments.url.to_string());
+    let operator = Operator::new(&arguments.operator, arguments.token_file.as_deref())?;
+    let session = Session::new(&arguments.operator.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(driver::drive(Arc::new(operator), session));
     // A name that is still being resolved must not delay the end.

@@ -37,7 +37,7 @@ pub fn check() -> anyhow::Result<()> {
         }
         _ => return Ok(()),
     };
-    bail!("cannot show a screen: {missing}; `watchfire doctor --url` prints the state once")
+    bail!("cannot show a screen: {missing}; `watchfire doctor --operator` prints the state once")
 }
 
 /// The terminal in the mode for a screen. It is restored when this is dropped, and on a panic.

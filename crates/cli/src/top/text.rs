@@ -68,7 +68,7 @@ pub fn figure(value: Option<f64>, unit: Unit) -> String {
     match unit {
         Unit::Count => units::count(value as u64),
         Unit::Rate => format!("{}/s", units::number(value, usize::from(value < 9.95))),
-        Unit::Bytes => units::bytes(value as u64),
+        Unit::Bytes => units::binary_bytes(value as u64),
         Unit::ByteRate => units::byte_rate(value),
         Unit::Share => units::percent(value, 0),
         Unit::Cores => format!("{} cores", units::number(value, 2)),

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::support::{Scratch, WATCHFIRE, dashboard_states, text, wait_until};
+use super::support::{Scratch, WATCHFIRE, dashboard_pages, text, wait_until};
 
 const TEXT: &str = r#"
 name = "a small experiment"
@@ -96,6 +96,16 @@ fn an_unknown_trial_is_refused_with_the_nearest_names_and_the_place_of_the_list(
     let output = folder.output(&["run", "one.toml", "--trial", "zzz"]);
     let error = text(&output.stderr);
     assert!(error.contains("no trial has the name \"zzz\"\n"), "{error}");
+}
+
+#[test]
+fn the_commands_that_experiments_replaced_name_the_new_one() {
+    for old in [&["swarm", "one.toml", "--report", "one.html"][..], &["fleet", "one.toml"]] {
+        let output = Folder::new().output(old);
+        let error = text(&output.stderr);
+        assert!(error.contains("use `watchfire lab run`") && error.lines().count() == 1, "{error}");
+        assert_eq!(output.status.code(), Some(1));
+    }
 }
 
 #[test]
@@ -217,16 +227,18 @@ fn the_noise_of_the_machine_is_beside_the_figures() {
 }
 
 #[test]
-fn the_dashboard_shows_a_run_to_its_end() {
+fn the_dashboard_is_the_report_while_it_grows() {
     let folder = Folder::new();
-    let mut command = folder.lab(&[&ONCE[..], &["--dashboard", "127.0.0.1:0"]].concat());
+    let options = ["--dashboard", "127.0.0.1:0", "--report", "out.html"];
+    let mut command = folder.lab(&[&ONCE[..], &options].concat());
     let mut lab = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let states = dashboard_states(lab.stderr.as_mut().unwrap());
-    let last = states.last().unwrap();
-    assert_eq!((last["is_over"].as_bool(), last["part"].as_f64()), (Some(true), Some(1.0)));
-    assert_eq!(last["bars"].as_array().unwrap().len(), 4);
-    assert_eq!(last["bars"][3]["state"], "done");
+    let pages = dashboard_pages(lab.stderr.as_mut().unwrap());
     assert!(lab.wait().unwrap().success());
+    let (last, growing) = pages.split_last().unwrap();
+    assert_eq!(*last, std::fs::read_to_string(folder.join("out.html")).unwrap());
+    let text = ">1 of 1: c, s, ";
+    assert!(growing.iter().any(|page| page.contains(text)), "{growing:?}");
+    assert!(growing.iter().any(|page| page.contains("<h2>c, s: the run under way</h2>")));
 }
 
 /// 2 MiB over an uplink of 8 Mbit/s take two seconds. After half a second the uplink has four times the rate, so the

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_states, text, wait_until};
+use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_pages, text, wait_until};
 
 /// The key of the server's HTTP API.
 const KEY: &str = "the-key-of-the-tests";
@@ -95,7 +95,7 @@ fn gather(server: &Listening, name: &str, arguments: &[&str]) -> Output {
     let scratch = Scratch::new();
     scratch.file(name, gathering(""));
     let target = server.url();
-    let mut command = scratch.command(&["load", name, "--target", &target]);
+    let mut command = scratch.command(&["load", name, "--to", &target]);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut load = command.spawn().expect("it starts");
     release(server, &mut load);
@@ -127,7 +127,7 @@ fn a_load_above_the_open_file_limit_uses_several_processes() {
 fn a_check_tells_the_size_of_a_load_with_other_values() {
     let two_million =
         LOBBY.replace("duration = \"500ms\"", "name = \"join\"\nduration = \"500ms\"");
-    let size = ["--check", "--target", "ws://127.0.0.1:1", "--files-max", "20000"];
+    let size = ["--check", "--to", "ws://127.0.0.1:1", "--files-max", "20000"];
     let set = ["--set", "phases.join.rate=25000", "--set", "phases.join.duration=80s"];
     let output = load(&two_million, "join.toml", &[&size[..], &set].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -192,7 +192,7 @@ fn an_interrupted_load_reports_its_results() {
     let text = LOBBY.replace("500ms", "1h").replace("400", "20");
     std::fs::write(&scenario, text).expect("a file can be written");
     let mut command = Command::new(WATCHFIRE);
-    command.args(["load", path_text(&scenario), "--target", &server.url()]);
+    command.args(["load", path_text(&scenario), "--to", &server.url()]);
     command.args(["--json", path_text(&json)]);
     let mut child =
         command.args(["--workers", "3"]).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -215,7 +215,7 @@ fn an_interrupted_load_reports_its_results() {
 
 #[test]
 fn a_broken_threshold_decides_the_exit_code() {
-    let output = load(LOBBY, "refused-connections.toml", &["--target", "ws://127.0.0.1:9"]);
+    let output = load(LOBBY, "refused-connections.toml", &["--to", "ws://127.0.0.1:9"]);
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{out}");
     assert!(out.contains("200 x connect: connection refused"), "{out}");
@@ -304,29 +304,25 @@ fn users_that_send_no_heartbeat_are_closed_after_the_idle_timeout() {
 }
 
 #[test]
-fn the_dashboard_shows_a_load_to_its_end() {
+fn the_dashboard_of_a_load_is_its_report_while_it_grows() {
     let server = Listening::start(&SERVE);
     let scratch = Scratch::new();
     // A chart has only whole seconds, so users stay until one has ended.
     let think = r#"{ think = { fixed = "1s", from = "answer" } }"#;
     scratch.file("lobby.toml", gathering(think));
+    let report = scratch.join("out.html");
     let mut command = Command::new(WATCHFIRE);
-    command.arg("load").arg(scratch.join("lobby.toml")).args(["--target", &server.url()]);
-    command.args(["--dashboard", "127.0.0.1:0"]).stdin(Stdio::null());
+    command.arg("load").arg(scratch.join("lobby.toml")).args(["--to", &server.url()]);
+    command.args(["--dashboard", "127.0.0.1:0", "--report"]).arg(&report).stdin(Stdio::null());
     let mut load = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = load.stderr.take().unwrap();
-    let states = std::thread::scope(|scope| {
+    let pages = std::thread::scope(|scope| {
         scope.spawn(|| release(&server, &mut load));
-        dashboard_states(&mut errors)
+        dashboard_pages(&mut errors)
     });
-    let last = states.last().unwrap();
-    assert_eq!(last["is_over"], true);
-    let tile = |name: &str| {
-        let tiles = last["tiles"].as_array().unwrap();
-        tiles.iter().find(|tile| tile["name"] == name).unwrap()["value"].clone()
-    };
-    assert_eq!((tile("users started, in all"), tile("errors, in all")), ("200".into(), "0".into()));
-    let points = last["charts"][0]["lines"][1]["points"].as_array().unwrap();
-    assert!(points.iter().any(|point| point[1].as_f64() >= Some(200.0)), "{points:?}");
     assert!(load.wait().unwrap().success());
+    let (last, growing) = pages.split_last().unwrap();
+    assert_eq!(*last, std::fs::read_to_string(report).unwrap());
+    let text = "\nusers 200, websockets 200, errors 0\n";
+    assert!(growing.iter().any(|page| page.contains(text)), "{growing:?}");
 }

@@ -3,6 +3,8 @@
 mod arrows;
 mod car;
 mod cid;
+mod demo;
+mod documented_commands;
 mod errors;
 mod lab;
 mod lab_hosts;

@@ -101,8 +101,11 @@ fn a_cid_is_enough_if_content_routing_knows_a_provider() {
     assert!(same(&scratch, "copy", "file"));
 
     // Without `--dht` content routing is not used.
-    let get = ["get", cid, "-o", "other", "--timeout", "2s", "--peer", &address];
-    assert_eq!(scratch.run(&get).status.code(), Some(3));
+    let get = ["get", cid, "-o", "other", "--timeout", "3s", "--peer", &address];
+    let output = scratch.run(&get);
+    assert_eq!(output.status.code(), Some(3));
+    // Long before the end, also without a terminal.
+    assert!(text(&output.stderr).contains("open; waiting 3s"), "{}", text(&output.stderr));
     drop(share);
     runtime.block_on(server.stop());
 }

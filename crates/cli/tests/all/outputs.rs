@@ -69,7 +69,7 @@ fn no_command_panics_when_its_output_is_closed_or_full() {
     let words = |line: &&str| line.split(' ').map(str::to_owned).collect();
     all.extend(working.iter().map(words));
     // These write to the standard error only.
-    let failing = ["health --url http://127.0.0.1:1", "get nothing", "lab check none.toml"];
+    let failing = ["health --to http://127.0.0.1:1", "get nothing", "lab check none.toml"];
     all.extend(failing.iter().map(words));
     for arguments in all {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

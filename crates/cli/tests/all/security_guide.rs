@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+
+use crate::support::repository;
 
 const SOURCES: &str = "https://github.com/watchfire/watchfire/blob/main/";
 
 #[test]
 fn every_test_that_the_guide_names_is_in_the_file_that_it_links() {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let repository = repository();
     let guide = fs::read_to_string(repository.join("docs/how-to/secure.md")).expect("the guide");
     let files: BTreeMap<&str, &str> = guide
         .lines()

@@ -223,7 +223,8 @@ fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
         .find_map(|line| Some(line.strip_prefix("Watchfire is running at ")?.to_owned()))
         .expect("a link");
     let port = link.rsplit(':').next().expect("a port");
-    assert_eq!(health(&[&link], &[]), (true, format!("{link} is healthy\n")));
+    assert_eq!(health(&["--to", &link], &[]), (true, format!("{link} is healthy\n")));
+    assert!(health(&[&link], &[]).0, "checks of before name the server without --to");
     // Without a URL it reads the settings that the server in the same container has.
     let (is_healthy, text) = health(&[], &[("PORT", port)]);
     assert!(is_healthy, "{text}");
@@ -233,7 +234,7 @@ fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
 
     signal(&child, "-TERM");
     assert!(wait(child).0);
-    let (is_healthy, text) = health(&[&link], &[]);
+    let (is_healthy, text) = health(&["--to", &link], &[]);
     assert!(!is_healthy);
     assert!(text.starts_with(&format!("watchfire: cannot check {link}/healthz: ")), "{text}");
 }

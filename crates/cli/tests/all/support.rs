@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,22 @@ pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|entry| name(entry.expect("an entry"))).collect();
     names.sort();
     names
+}
+
+/// The folder of the repository.
+pub fn repository() -> PathBuf {
+    fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap()
+}
+
+/// Adds the Markdown files at a path, without those of packages of others.
+pub fn find_documents(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_dir() && !path.ends_with("node_modules") {
+        for entry in fs::read_dir(path).unwrap() {
+            find_documents(&entry.unwrap().path(), found);
+        }
+    } else if path.extension().is_some_and(|extension| extension == "md") {
+        found.push(path.to_owned());
+    }
 }
 
 pub fn run_in(folder: &Path, arguments: &[&str]) -> Output {
@@ -195,8 +211,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// All states of the dashboard whose address a command writes to its errors, and a check of its page.
-pub fn dashboard_states(errors: &mut impl Read) -> Vec<Value> {
+/// All pages of the dashboard whose address a command writes to its errors. The first is the one at the address.
+pub fn dashboard_pages(errors: &mut impl Read) -> Vec<String> {
     let mut line = String::new();
     BufReader::new(errors).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("The dashboard is at http://").expect(&line);
@@ -207,10 +223,10 @@ pub fn dashboard_states(errors: &mut impl Read) -> Vec<Value> {
             .unwrap();
         BufReader::new(stream)
     };
-    let events = request("/events");
     let mut page = String::new();
     request("/").read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("new EventSource"), "{page}");
-    let lines = events.lines().map_while(Result::ok);
-    lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
+    let lines = request("/events").lines().map_while(Result::ok);
+    let pages = lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok());
+    std::iter::once(page).chain(pages).collect()
 }

@@ -301,6 +301,7 @@ impl Connection {
                 break end;
             }
         };
+        // The block that was begun last is not complete. Another connection may fetch it.
         if is_claimed {
             self.segments.lock().release(reader.block()..reader.block() + 1);
         }

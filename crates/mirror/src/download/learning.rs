@@ -51,6 +51,7 @@ impl SpreadTask {
         self.task.sources.note_hashes(peer, new);
         match answer {
             Ok(Some((list, hashes))) => {
+                // Another download of that host has another order of hashes, so start again.
                 if list != neighbour.list {
                     (neighbour.list, neighbour.after) = (list, 0);
                 }
@@ -64,6 +65,8 @@ impl SpreadTask {
                     match self.spread.known.insert(block, hash) {
                         Learned::New => wants.extend(self.want(block as usize, hash)),
                         Learned::Known => {}
+                        // Only the digest of the whole blob can tell which hash is wrong. Until
+                        // then the first hash stays, and this host is dropped.
                         Learned::Contradiction => {
                             tracing::warn!(%peer, digest = %self.task.digest, block, "hosts name different hashes of a block");
                             self.neighbours.remove(&peer);

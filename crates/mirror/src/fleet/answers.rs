@@ -87,9 +87,12 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             if let Some(closer) = closer(fleet, &digest, is_final).await {
                 return empty(closer);
             }
+            // A new coordinator asks with `is_final`. If the asked host asked others in turn, the
+            // requests would go in a circle.
             if from == fleet.host.peer_id() || !is_final {
                 ask_successors(fleet, &digest).await;
             }
+            // One more, because the asking host may be among them.
             let holders = fleet.coordinator.lock().holders(&digest, HOLDERS_MAX + 1);
             let others = holders.into_iter().filter(|holder| *holder != from).take(HOLDERS_MAX);
             empty(Response::Holders { hosts: others.map(|peer| fleet.contact(peer)).collect() })

@@ -273,6 +273,7 @@ impl Fleet {
             };
             match self.ask(peer, &request(is_final || peer == own), COORDINATOR_TIMEOUT).await {
                 Ok((Response::Closer { hosts }, _)) => {
+                    // Each step comes closer to the key, so answers cannot lead in a circle.
                     let closer = hosts
                         .into_iter()
                         .filter(|host| Lookup::is_closer(key, host.id, peer))
@@ -319,6 +320,8 @@ impl Fleet {
         };
         let asked_at = Instant::now();
         let answer = tokio::time::timeout(timeout, sent).await;
+        // Other requests may wait at the host on purpose, which says nothing about its lag. A
+        // timeout counts as well: on a slow machine the next requests get more time.
         if request.is_answered_at_once() {
             self.lag.note_round_trip(asked_at.elapsed());
         }

@@ -69,6 +69,7 @@ impl Access {
         }
         let age = self.catalog.member(&id, digest);
         let asked = self.ask(pull, digest);
+        // Without an older answer to fall back to, a limit would only cause an error.
         let answer = match self.offline_ok && age.is_some() {
             true => timeout(limit, asked).await.unwrap_or_else(|_| {
                 Err(UpstreamError::no_answer(pull.upstream.registry().name(), limit))
@@ -81,6 +82,7 @@ impl Access {
                 tracing::warn!(repository = %pull.repository, %digest, %error, "serving a blob from the store while the registry is down");
             }
             Err(error) => {
+                // Only these two are answers about the blob. An outage says nothing about it.
                 if matches!(error, UpstreamError::NotFound { .. } | UpstreamError::Refused { .. }) {
                     self.catalog.remove_member(&id, digest);
                 }

@@ -35,6 +35,7 @@ fn parse(rest: &str, query: Option<&str>) -> Result<ProxyPath, ApiError> {
     if host.is_empty() {
         return Err(invalid("it names no host: write /proxy/<host>/<path>"));
     }
+    // An origin may decode the path before it resolves `.` and `..`, so escaped dots count.
     let decoded: Vec<u8> = percent_decode_str(path).collect();
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
     if decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(is_dots) {

@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use watchfire_report::units::{bytes, count};
+use watchfire_report::units::{binary_bytes, count};
 
 use super::Theme;
 use super::rows::{Column, TableView, put};
@@ -21,12 +21,14 @@ const COLUMNS: &[Column<Connection>] = &[
     Column::text("address", 21, 0, address),
     Column::text("type", 4, 0, |connection| short_transport(&connection.transport).to_owned()),
     Column::text("state", 13, 110, |connection| connection.state.clone()),
-    Column::number("queued", 9, 0, |connection| bytes(connection.queued_bytes)),
+    Column::number("queued", 9, 0, |connection| binary_bytes(connection.queued_bytes)),
     Column::number("wait", 7, 100, |connection| span(connection.queue_seconds)),
     Column::number("idle", 7, 0, |connection| connection.idle_seconds.map_or("–".to_owned(), span)),
-    Column::number("sent", 9, 0, |connection| of_tcp(connection, |tcp| bytes(tcp.sent_bytes))),
+    Column::number("sent", 9, 0, |connection| {
+        of_tcp(connection, |tcp| binary_bytes(tcp.sent_bytes))
+    }),
     Column::number("received", 9, 90, |connection| {
-        of_tcp(connection, |tcp| bytes(tcp.received_bytes))
+        of_tcp(connection, |tcp| binary_bytes(tcp.received_bytes))
     }),
     Column::number("rtt", 7, 120, |connection| {
         of_tcp(connection, |tcp| millis(tcp.round_trip_micros))
@@ -100,9 +102,9 @@ fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Them
     let tcp = match &found.tcp {
         Some(tcp) => format!(
             "{} sent, {} received, {} not yet sent by the kernel",
-            bytes(tcp.sent_bytes),
-            bytes(tcp.received_bytes),
-            bytes(tcp.unsent_bytes)
+            binary_bytes(tcp.sent_bytes),
+            binary_bytes(tcp.received_bytes),
+            binary_bytes(tcp.unsent_bytes)
         ),
         None => "no TCP connection now".to_owned(),
     };
@@ -117,7 +119,7 @@ fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Them
     });
     let queue = format!(
         "{} wait for the client, for {}",
-        bytes(found.queued_bytes),
+        binary_bytes(found.queued_bytes),
         span(found.queue_seconds)
     );
     let user = if found.user.is_empty() { "–" } else { &found.user };
@@ -167,7 +169,7 @@ fn draw_messages(buffer: &mut Buffer, area: Rect, watched: &Watched, scroll: usi
         let time = date.split_once(' ').map_or(&*date, |(_, time)| time);
         let arrow = if message.direction == "received" { "from client" } else { "to client" };
         let event = cut(&message.event, EVENT);
-        let size = bytes(message.payload_bytes);
+        let size = binary_bytes(message.payload_bytes);
         let text = format!("{time} {arrow:<11} {event:<EVENT$} {size:>9}  {}", message.topic);
         put(buffer, area, row, 0, &text, theme.plain);
     }

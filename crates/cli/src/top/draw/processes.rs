@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use watchfire_report::units::{binary_bytes, bytes, count, number};
+use watchfire_report::units::{binary_bytes, count, number};
 
 use super::Theme;
 use super::rows::{Column, TableView, put};
@@ -15,7 +15,7 @@ const COLUMNS: &[Column<Process>] = &[
     Column::number("clients", 9, 0, |process| count(process.clients as u64)),
     Column::number("channels", 10, 110, |process| count(process.channels as u64)),
     Column::number("topics", 9, 100, |process| count(process.topics as u64)),
-    Column::number("queued", 9, 90, |process| bytes(process.queued_bytes as u64)),
+    Column::number("queued", 9, 90, |process| binary_bytes(process.queued_bytes as u64)),
     Column::number("CPU", 5, 0, |process| number(process.cpu, 2)),
     Column::number("memory", 9, 0, |process| binary_bytes(process.resident_bytes as u64)),
     Column::number("files", 17, 0, |process| {

@@ -124,12 +124,12 @@ fn connection(id: &str, text: &str) -> Connection {
         address: "192.0.2.1:55555".into(),
         transport: "websocket".into(),
         state: "open".into(),
-        queued_bytes: 1_500_000,
+        queued_bytes: 1_572_864,
         idle_seconds: Some(3.0),
         channels: 2,
         topics: vec![text.into(), "rooms:2".into()],
         user: text.into(),
-        tcp: Some(Tcp { sent_bytes: 2_000, round_trip_micros: 80, ..Tcp::default() }),
+        tcp: Some(Tcp { sent_bytes: 2_048, round_trip_micros: 80, ..Tcp::default() }),
         ..Connection::default()
     }
 }
@@ -216,7 +216,7 @@ fn connections_have_the_columns_that_fit() {
     assert!(narrow[3].starts_with("address               type   ▼queued    idle      sent"));
     assert!(
         narrow[4].starts_with(
-            "192.0.2.1:55555       ws      1.5 MB    3.0s    2.0 kB     2 [rooms:1] rooms:1"
+            "192.0.2.1:55555       ws     1.5 MiB    3.0s   2.0 KiB     2 [rooms:1] rooms:1"
         ),
         "{}",
         narrow[4]
@@ -343,8 +343,8 @@ fn details_show_everything_and_scroll_the_topics() {
         "address       192.0.2.1:55555",
         "transport     websocket, open",
         "user          ada",
-        "queue         1.5 MB wait for the client, for 0.0s",
-        "TCP           2.0 kB sent, 0 B received",
+        "queue         1.5 MiB wait for the client, for 0.0s",
+        "TCP           2.0 KiB sent, 0 B received",
         "round trip 0.1ms",
         "100 channels\n  rooms:0\n  rooms:1\n",
         "Esc back  w messages  x disconnect",
