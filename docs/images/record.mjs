@@ -1,5 +1,6 @@
-// Makes share-open-gone.webp from real browsers and a real server; `make pictures` runs it.
-// The picture moves: one browser shares a page, another opens it, and when both are closed it is gone.
+// Makes the pictures of the documents that move, from real browsers and a real server; `make pictures` runs it.
+//
+//   node docs/images/record.mjs [NAME...]        all stories, or those that are named
 
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,10 +10,15 @@ import { newFolder } from '../../tests/interop/lib/folders.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
 import { writeMovingPicture } from './moving-picture.mjs'
 
-const TARGET = fileURLToPath(new URL('share-open-gone.webp', import.meta.url))
-const BYTES_MAX = 2_000_000
+const BYTES_MAX = 600_000
 const WINDOW = { width: 520, height: 640 }
 const TEXT = '# Tonight\n\nThe boat leaves at *nine*.\nBring a lamp.\n'
+
+/** Each story fills its picture with frames. */
+const STORIES = { 'share-open-gone': shareOpenGone, 'reload-last-reader': reloadAndLastReader }
+const named = process.argv.slice(2)
+const unknown = named.find((name) => !Object.hasOwn(STORIES, name))
+if (unknown) throw new Error(`cannot record ${unknown}: name some of ${Object.keys(STORIES).join(', ')}`)
 
 const folder = newFolder()
 const server = await startWatchfire({ settings: { 'server.drain_period': '100ms' } })
@@ -21,14 +27,14 @@ const browsers = await Promise.all([launch(), launch(), launch()])
 const [left, right, stage] = browsers
 
 try {
-  await recordStory()
+  for (const name of named.length > 0 ? named : Object.keys(STORIES)) await record(name)
 } finally {
   await Promise.all(browsers.map((browser) => browser.close()))
   await server.stop()
 }
 
-/** The picture that moves. */
-async function recordStory() {
+/** Records a story as a picture that moves. */
+async function record(name) {
   const frames = []
   const stagePage = await (await stage.newContext({ viewport: { width: 1120, height: 760 } })).newPage()
 
@@ -36,12 +42,20 @@ async function recordStory() {
   const addFrame = async (caption, windows, durationMs) => {
     const shots = await Promise.all(windows.map(async (tab) => (tab === null ? null : (await tab.screenshot()).toString('base64'))))
     await stagePage.setContent(html(caption, shots))
-    const file = path.join(folder, `${String(frames.length).padStart(3, '0')}.png`)
+    const file = path.join(folder, `${name}-${String(frames.length).padStart(3, '0')}.png`)
     await stagePage.screenshot({ path: file })
     frames.push({ file, durationMs })
   }
-  const openTab = async (browser) => (await browser.newContext({ viewport: WINDOW })).newPage()
+  await STORIES[name](addFrame)
+  writeMovingPicture(fileURLToPath(new URL(`${name}.webp`, import.meta.url)), frames, { bytesMax: BYTES_MAX })
+}
 
+async function openTab(browser) {
+  return (await browser.newContext({ viewport: WINDOW })).newPage()
+}
+
+/** One browser shares a page, another opens it, and when both are closed it is gone. */
+async function shareOpenGone(addFrame) {
   const author = await openTab(left)
   await author.goto(home)
   const field = author.getByRole('textbox', { name: 'Text of the page' })
@@ -75,8 +89,37 @@ async function recordStory() {
     .first()
     .waitFor()
   await addFrame('The page is gone', [late, null], 3_000)
+}
 
-  writeMovingPicture(TARGET, frames, { bytesMax: BYTES_MAX })
+/** The only tab with a page is reloaded, and has it again; then the last reader is told so. */
+async function reloadAndLastReader(addFrame) {
+  const author = await openTab(left)
+  await author.goto(home)
+  await author.getByRole('textbox', { name: 'Text of the page' }).fill(TEXT)
+  await author.getByRole('button', { name: 'Light this page' }).click()
+  await author.getByText('Only you have this page').waitFor()
+  await author.getByText('Bring a lamp').first().waitFor()
+  await addFrame('A page was just lit, and only this tab has it', [author, null], 2_200)
+
+  // The document is empty for as long as its code is on the way.
+  await author.route('**/assets/*.js', () => undefined)
+  await author.reload({ waitUntil: 'commit' })
+  await addFrame('F5 reloads the tab', [author, null], 1_000)
+  await author.unroute('**/assets/*.js')
+  await author.getByText('Only you have this page').waitFor()
+  await author.getByText('Bring a lamp').first().waitFor()
+  await addFrame('The page is there again, with the same link', [author, null], 2_500)
+
+  const reader = await openTab(right)
+  await reader.goto(author.url())
+  await author.getByText('2 people have this page').waitFor()
+  await reader.getByText('2 people have this page').waitFor()
+  await addFrame('A reader opens the link', [author, reader], 2_000)
+
+  await author.close()
+  await reader.getByText('You are the last one').waitFor()
+  await addFrame('The author leaves: the last reader is told, and can save or share the page', [null, reader], 4_000)
+  await reader.close()
 }
 
 function html(caption, shots) {
