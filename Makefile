@@ -12,7 +12,8 @@ ifdef CI
 LOCKED := --locked
 endif
 IS_ROOT := $(filter 0,$(shell id -u))
-SUDO := $(if $(IS_ROOT),,sudo)
+# No target becomes root unasked: `make scale SUDO=sudo`, and `make tools SUDO=sudo` to install.
+SUDO ?=
 # Everything, with the features of a release. Lints, documentation, tests and programs have the same features, so that each
 # crate is compiled once for all of them.
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
@@ -20,12 +21,13 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
 LONG_SUITES := early walks live tab proxies processes mirror cluster faults observe networks profiles traces tutorials package engines embed
 
-.PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures walks film rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn bench-networks bench-dial bench-tab gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long test-browser $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
+.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  make test-NAME      A suite of tests with outside software; tests/interop/suites.mjs lists them"
+	@echo "  make slice-NAME     A slice of the suite: what \`make test\` runs of it"
+	@echo "  make bench-NAME     Measure, and write a page: $$(sed -n 's/^bench-\([a-z-]*\):.*/\1/p' $(MAKEFILE_LIST) | sort | tr '\n' ' ')"
 
 serve: web ## Build everything and serve on http://localhost:4000
 	$(CARGO) build --profile serve --no-default-features $(LOCKED) -p watchfire-cli
@@ -39,27 +41,31 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
 	@touch $@
 
-client: clients/javascript/dist/index.js ## Build the npm package @watchfire/client
+client: clients/javascript/dist/index.js # Build the npm package @watchfire/client
 
 clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts clients/javascript/src/*/*.ts)
 	cd clients/javascript && npm run build
 
-# Each is a target of its own. Those that end soonest come first.
-STAGES := tools slice-tools web client format docs-links commits web-test client-test lint api-docs rust-test \
-  interop-build gate interop-channels interop-browser interop-others slices test-outside
-ALL_STAGES := $(filter-out slice-tools slices interop-browser test-outside,$(STAGES)) test-browser $(LONG_SUITES:%=test-%) outside features audit $(if $(IS_ROOT),test-dist)
+packages: clients/javascript/node_modules/.package-lock.json web/node_modules/.package-lock.json ## Pack the npm packages in target/npm, for `npm install` before the first release
+	cd web && node packages/build.js
+	rm -rf target/npm && mkdir -p target/npm
+	npm pack --silent --ignore-scripts --pack-destination target/npm $(addprefix ./,clients/javascript web/packages/pages web/packages/element)
 
-test: ## Run all tests of CI: everything, and a slice of each suite that takes minutes. Prints how long each stage took
-	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
-	@cd tests/interop && node lib/missing-programs.mjs
+# The targets of `make test`. Those that end soonest come first.
+TEST_TARGETS := tools slice-tools web client format docs-links commits web-test client-test lint api-docs rust-test \
+  interop-build gate test-channels test-browser test-others slices test-outside
+# With the programs of the images, no Rust test is left out.
+ALL_TARGETS := image-tools $(filter-out slice-tools slices test-browser test-outside,$(TEST_TARGETS)) test-browser-whole $(LONG_SUITES:%=test-%) outside features audit $(if $(IS_ROOT),test-dist)
+
+test: ## Run all tests of CI: everything, and a slice of each suite that takes minutes. Prints how long each part took
+	@MAKE="$(MAKE)" tests/targets.sh $(TEST_TARGETS)
+	@cd tests/interop && node lib/missing-programs.mjs && node suites.mjs --missing
 
 test-all: ## Run everything in full, also after a failure; takes hours
-	@MAKE="$(MAKE)" tests/stages.sh --keep-going $(ALL_STAGES)
-	@cd tests/interop && node lib/missing-programs.mjs
+	@MAKE="$(MAKE)" tests/targets.sh --keep-going $(ALL_TARGETS)
+	@cd tests/interop && node lib/missing-programs.mjs && node suites.mjs --missing
 
-quick: web ## Check, and test only what differs from main and the crates that depend on it
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(LOCKED) $(WORKSPACE) --all-targets -- -D warnings
+quick: ## Check, and test only what differs from main and the crates that depend on it
 	CARGO="$(CARGO)" WORKSPACE="$(LOCKED) $(WORKSPACE)" node tests/changed.mjs
 
 check: format docs-links commits lint api-docs ## Formatting, links, subjects of new commits, lints and documentation
@@ -87,14 +93,17 @@ api-docs: web
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(WORKSPACE) --no-deps --quiet
 
 features: ## Check the library with each of its features alone
-	for feature in "" cluster embed hooks jwt logging otlp settings-file tls; do \
+	for feature in "" cluster embed hooks jwt logging otlp settings-file testing tls; do \
 	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire --no-default-features --features "$$feature" || exit 1; done
 
 public-api: ## List the library's public items in crates/server/public-api.txt, and show what changed; installs cargo-public-api when it is missing
 	CARGO="$(CARGO)" tests/public-api.sh
 
-external-types: ## Check that public items of the library name only types of crates/server/external-types.toml; installs a tool and its nightly toolchain
+external-types: # Check that public items of the library name only types of crates/server/external-types.toml; installs a tool and its nightly toolchain
 	CARGO="$(CARGO)" tests/external-types.sh
+
+figures-check: web # Check that no page with figures is too old; a release does
+	FIGURES_CHECK=1 $(CARGO) test $(LOCKED) -p watchfire-cli --test all pages
 
 audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
 	CARGO="$(CARGO)" tests/audit.sh
@@ -102,32 +111,41 @@ audit: ## Check licences, sources and known vulnerabilities of all dependencies;
 rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 	CARGO="$(CARGO)" WORKSPACE="$(LOCKED) $(WORKSPACE)" node tests/rust-tests.mjs
 
-web-test: web ## The web client's types, tests and weight
+web-test: web # The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
 
-client-test: client ## The client's pure parts, and the contents of its package
+client-test: client # The client's pure parts, and the contents of its package
 	cd clients/javascript && npm test
 
 # With the profile of the Rust tests, the programs have the features for which the tests compiled everything already.
 ifeq ($(INTEROP_PROFILE),dev)
 PROGRAMS := $(WORKSPACE) --bins --examples --tests
 else
-PROGRAMS := --profile $(INTEROP_PROFILE) $(RELEASE_FEATURES) $(addprefix -p ,watchfire-cli chat nested watchfire-p2p watchfire-sockets watchfire-load) --bins --examples
+PROGRAMS := --profile $(INTEROP_PROFILE) $(RELEASE_FEATURES) $(addprefix -p ,watchfire-cli chat nested orders watchfire-p2p watchfire-sockets watchfire-load) --bins --examples
 endif
 RUN_SUITES := cd tests/interop && CARGO="$(CARGO)" INTEROP_PROFILE=$(INTEROP_PROFILE) node suites.mjs
 
 interop-build: web client tools tests/interop/node_modules/.package-lock.json
 	$(CARGO) build $(LOCKED) $(PROGRAMS)
 
-interop: interop-channels interop-browser interop-others ## Real clients and real browsers against our server; `make interop-browser` runs one of the suites
+interop: test-channels test-browser test-others # Real clients and real browsers against our server
 
-interop-others: interop-build
+test-others: interop-build
 	$(RUN_SUITES) kubo command-line channels-3 tls client
 
-interop-%: interop-build
+# The Debian packages that a suite needs beside those of `make tools`.
+PACKAGES_walks := dbus-daemon:dbus-daemon python:dbus:python3-dbus python:gi:python3-gi
+PACKAGES_observe := prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry
+PACKAGES_tutorials := docker-registry:docker-registry uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt
+
+test-%: interop-build
+	@tests/install.sh $(PACKAGES_$*)
 	$(RUN_SUITES) $*
 
-slices: slice-tools interop-build ## A slice of each suite that takes minutes, two at a time; `make slice-mirror` runs one of them
+# The names before there was one for each suite.
+interop-%: test-% ;
+
+slices: slice-tools interop-build ## A slice of each suite that takes minutes, two at a time
 	$(RUN_SUITES) --slice
 
 slice-tools: tools
@@ -144,7 +162,7 @@ gate: gate-tools interop-build ## Count instructions, allocations, bytes and mes
 gate-accept: ## Make what `make gate` counts now the values to compare with; commit them with the reason
 	@$(MAKE) --no-print-directory gate GATE_ARGS=--accept
 
-gate-proof: gate-tools ## Plant slow-downs and harmless changes in a clone, and show that the gate finds the first and not the second; takes half an hour
+gate-proof: gate-tools # Plant slow-downs and harmless changes in a clone, and show that the gate finds the first and not the second; takes half an hour
 	CARGO="$(CARGO)" node experiments/gate/proof.mjs
 
 gate-tools:
@@ -166,7 +184,7 @@ dist: web clients/javascript/node_modules/.package-lock.json ## Pack a release i
 test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/dist/node_modules/.package-lock.json ## Install what `make dist` packed, as an operator does; needs root, takes minutes
 	cd tests/dist && npm test
 
-dist-tools: tools ## Install what the tests of the packages use, when it is missing
+dist-tools: tools # Install what the tests of the packages use, when it is missing
 	@tests/install.sh mmdebstrap:mmdebstrap nft:nftables ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils
 
 soak: tools web/node_modules/.package-lock.json tests/interop/node_modules/.package-lock.json ## SOAK_TABS (30) tabs hold a page for SOAK_MINUTES (120) through upgrades, and two gigabytes between browsers; writes docs/seeds/soak.md
@@ -175,84 +193,42 @@ soak: tools web/node_modules/.package-lock.json tests/interop/node_modules/.pack
 	cd tests/interop && SOAK_PROGRAM=$(CURDIR)/target/soak/watchfire SOAK_NEXT_PROGRAM=$(CURDIR)/target/soak/watchfire-next \
 	  CARGO="$(CARGO)" node --test soak/soak.test.mjs
 
-test-browser: interop-build ## All tests with browsers, also the long ones that `make test` leaves out
-	$(RUN_SUITES) browser-whole
-
-test-live: interop-build ## Live pages between tabs and terminals, and a stolen key
-	$(RUN_SUITES) live
-
-test-early: interop-build ## Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks
-	$(RUN_SUITES) early
-
-test-walks: interop-build ## A first visit with a screen reader, a keyboard, zoom and reduced motion, as docs/browser/walks.md records it; a notification
-	@tests/install.sh dbus-daemon:dbus-daemon python:dbus:python3-dbus python:gi:python3-gi
-	$(RUN_SUITES) walks
-
-test-proxies: interop-build ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
-	$(RUN_SUITES) proxies
-
-test-proxies-long: interop-build ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
-	$(RUN_SUITES) proxies-long
-
-test-processes: interop-build ## Pages, sprites and kubo on a server of three processes
-	$(RUN_SUITES) processes
-
-test-mirror: interop-build mirror-tools ## Pull images through the mirror with containerd 1 and 2, podman, buildah, skopeo, crane and regctl
+test-mirror: interop-build mirror-tools # Pull images through the mirror with containerd 1 and 2, podman, buildah, skopeo, crane and regctl
 	@tests/install.sh docker-registry:docker-registry skopeo:skopeo buildah:buildah podman:podman containerd:containerd runc:runc
 	$(RUN_SUITES) mirror
 
-test-cluster: interop-build ## Several machines on real NATS servers, behind HAProxy; builds nats-server once, with Go
+test-cluster: interop-build # Several machines on real NATS servers, behind HAProxy; builds nats-server once, with Go
 	$(RUN_SUITES) cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-cluster --test nats -- --ignored --test-threads=1
 
-test-faults: interop-build ## Machines, workers and NATS servers that are killed, stopped and upgraded in plans of FAULT_SEEDS (8) seeds, and a checker of what clients saw
-	$(RUN_SUITES) faults
-
-test-observe: interop-build ## The operator's page, `watchfire top` in tmux, thirteen faults that the page must name, and a real Prometheus with rules, alerts and dashboards
-	@tests/install.sh prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry
-	$(RUN_SUITES) observe
-
-test-profiles: interop-build ## CPU profiles of a server and of commands under load, read by `go tool pprof`
+test-profiles: interop-build # CPU profiles of a server and of commands under load, read by `go tool pprof`
 	@tests/install.sh go:golang-go python3:python3
 	$(CARGO) test $(LOCKED) -p watchfire-operator --test without_profiles
 	$(RUN_SUITES) profiles
 
-test-traces: interop-build ## Spans and flame graphs of an experiment; traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
+test-traces: interop-build # Spans and flame graphs of an experiment; traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
 	@tests/install.sh docker-registry:docker-registry go:golang-go
 	$(CARGO) test $(LOCKED) -p watchfire-cli --features otlp,profiles --test all -- lab::the_spans lab::each_node_has_a_flame
 	$(RUN_SUITES) traces
 
-test-embed: interop-build tests/interop/embed/node_modules/.package-lock.json ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
+test-embed: interop-build tests/interop/embed/node_modules/.package-lock.json # A site of another origin that shares a dropped file and shows pages, with the built npm packages
 	$(RUN_SUITES) embed
 
-test-tab: interop-build ## Pages and folders that are too much for one tab: 4 GiB with a small disk, more files than a page or a drop may have; takes a few minutes
-	$(RUN_SUITES) tab
-
-test-networks: interop-build ## Two browsers on each pair of eight kinds of networks, and uplinks that change; as root, takes half an hour
-	$(RUN_SUITES) networks
-
-test-tutorials: interop-build ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby
-	@tests/install.sh uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt
-	$(RUN_SUITES) tutorials
-
-test-engines: interop-build engine-tools ## The tests of pages in Chromium, Firefox and WebKitGTK, and pages between each pair of them; writes docs/reference/browsers.md
+test-engines: interop-build engine-tools # The tests of pages in Chromium, Firefox and WebKitGTK, and pages between each pair of them; writes docs/reference/browsers.md
 	$(RUN_SUITES) engines
-
-test-package: interop-build ## Build a channel server from the packages that crates.io would get
-	$(RUN_SUITES) package
 
 tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
 	@tests/install.sh chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream ssh:openssh-client /usr/sbin/sshd:openssh-server
 
-engine-tools: tools ## Install Firefox, WebKitGTK's driver and a display server, when they are missing
+engine-tools: tools # Install Firefox, WebKitGTK's driver and a display server, when they are missing
 	@tests/install.sh firefox-esr:firefox-esr WebKitWebDriver:webkit2gtk-driver Xvfb:xvfb
 
-mirror-tools: ## Build containerd 2, crane, regctl and a registry once, with Go, for `make test-mirror`
+mirror-tools: # Build containerd 2, crane, regctl and a registry once, with Go, for `make test-mirror`
 	@cd tests/interop && node --input-type=module -e "import { buildMirrorTools, whyNoMirrorTools } from './lib/mirror-tools.mjs'; \
 	  if (whyNoMirrorTools) console.log(whyNoMirrorTools); else await buildMirrorTools()"
 
-swarm-tools: ## Install what the swarm is compared with, when it is missing; builds kubo once, with Go
+swarm-tools: # Install what the swarm is compared with, when it is missing; builds kubo once, with Go
 	@tests/install.sh nginx:nginx-light curl:curl
 	@cd tests/interop && node --input-type=module -e "import { linkKubo } from './lib/kubo.mjs'; await linkKubo('$(CURDIR)/target/kubo')"
 
@@ -269,27 +245,25 @@ $(GO_BITSWAP): $(wildcard experiments/peers/go-bitswap/*)
 	cd experiments/peers/go-bitswap && go build -o $(CURDIR)/$@ .
 	@touch $@
 
-peer-tools: $(WEBTORRENT) $(GO_BITSWAP) ## Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
+peer-tools: $(WEBTORRENT) $(GO_BITSWAP) # Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
 
-lateness-tools: ## Install the load generators that ours is compared with, when they are missing; builds k6 once, with Go
+lateness-tools: # Install the load generators that ours is compared with, when they are missing; builds k6 once, with Go
 	@tests/install.sh tsung:tsung
 	@[ -x target/k6/$(K6_VERSION)/k6 ] || GOBIN=$(CURDIR)/target/k6/$(K6_VERSION) go install go.k6.io/k6@$(K6_VERSION)
 
-image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
+image-tools: # Install the registry, the container engine and the proxy of bench-images, when they are missing
 	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd nginx:nginx-light unshare:util-linux mount:mount
 
-kraken-tools: ## Install what Kraken needs, when it is missing; builds Kraken once, with Go
+kraken-tools: # Install what Kraken needs, when it is missing; builds Kraken once, with Go
 	@tests/install.sh redis-server:redis-server nginx:nginx-light curl:curl unshare:util-linux go:golang-go
 	@[ -x target/kraken/tracker ] || (cd experiments/peers/kraken && mkdir -p $(CURDIR)/target/kraken && \
 	  go build -mod=readonly -o $(CURDIR)/target/kraken/ $$(go list -mod=readonly tool))
 
-cluster-tools: tests/interop/node_modules/.package-lock.json experiments/peers/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
+cluster-tools: tests/interop/node_modules/.package-lock.json experiments/peers/node_modules/.package-lock.json # Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
 	@tests/install.sh redis-server:redis-server curl:curl ss:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
 	@[ -x target/centrifugo/$(CENTRIFUGO_VERSION)/centrifugo ] || \
 	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
-
-.PHONY: outside test-outside outside-tools
 
 OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(PROGRAMS)
 # Wycheproof's vectors are unit tests. They are compiled before the time of the suites begins.
@@ -302,29 +276,30 @@ outside: web outside-tools tests/interop/node_modules/.package-lock.json ## Let 
 	$(foreach crate,$(OUTSIDE_TESTS),$(CARGO) test $(LOCKED) --no-run --package $(crate) --lib &&) true
 	$(OUTSIDE_RUN) $(SUITES)
 
-test-outside: web outside-tools ## A short part of each suite of others, in a minute; writes nothing
+test-outside: web outside-tools # A short part of each suite of others, in a minute; writes nothing
 	cd tests/outside && npm test --silent
 	$(OUTSIDE_BUILD)
 	$(OUTSIDE_RUN) --slice $(SUITES)
 
-outside-tools: tests/outside/node_modules/.package-lock.json ## Install what the suites of others need, when it is missing
+outside-tools: tests/outside/node_modules/.package-lock.json # Install what the suites of others need, when it is missing
 	@tests/install.sh slowhttptest:slowhttptest testssl:testssl.sh sslscan:sslscan $(OUTSIDE_TOOLS) python:ensurepip:python3-venv
 
 docs: docs-links ## Build the book in target/book; installs mdbook when it is missing
 	@command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
 	mdbook build
 
-pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pictures of the documents from real browsers
-	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+pictures: web slice-tools tests/interop/node_modules/.package-lock.json ## Make the pictures of the documents from real browsers
+	@tests/install.sh img2webp:webp cwebp:webp
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p orders
 	node docs/images/record.mjs
 	node docs/images/views.mjs
+	node docs/images/tutorials.mjs
 
-walks: interop-build ## Record walks through a first visit with a screen reader, a keyboard, zoom and reduced motion; writes docs/browser/walks.md
+walks: interop-build # Record walks through a first visit with a screen reader, a keyboard, zoom and reduced motion; writes docs/browser/walks.md
 	WALKS_WRITE=1 $(MAKE) test-walks
 
-film: interop-build ## Record a video that plays before a third of it has arrived; writes docs/browser/film.webp and film.md
-	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
+film: interop-build # Record a video that plays before a third of it has arrived; writes docs/browser/film.webp and film.md
+	@tests/install.sh img2webp:webp cwebp:webp
 	INTEROP_PROFILE=$(INTEROP_PROFILE) node docs/images/film.mjs
 
 docs-links: tests/docs/node_modules/.package-lock.json ## Check every link between documents
@@ -334,7 +309,7 @@ fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, gu
 	CARGO="$(CARGO)" fuzz/run.sh $(TARGETS)
 	$(if $(TARGETS),,$(MAKE) model)
 
-test-restart: web ## Restart a server with 18,000 sockets and 1,000 parked polls, and show the figures
+test-restart: web # Restart a server with 18,000 sockets and 1,000 parked polls, and show the figures
 	RESTART_SOCKETS=$${RESTART_SOCKETS:-18000} RESTART_POLLS=$${RESTART_POLLS:-1000} RESTART_DRAIN_SECONDS=$${RESTART_DRAIN_SECONDS:-10} \
 	  $(CARGO) test $(LOCKED) --release -p watchfire-cli --test restart under_load -- --nocapture
 
@@ -344,19 +319,23 @@ model: ## Compare the server with a model under random clients, from MODEL_SEEDS
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test all faults -- --nocapture
 
-sim-pictures: ## Simulate the scenarios of docs/simulation in full; writes docs/simulation/
+sim-pictures: # Simulate swarms and fleets; writes docs/simulation/. EXPERIMENTS chooses some of swarms, netflix-32, equal-1000 and fleets
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	for name in equal-32 slow-seeder fast-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links home-links equal-1000; do \
-	  ./target/release/watchfire lab swarm examples/swarm/$$name.toml --picture docs/simulation/$$name.svg || exit; done
-	./target/release/watchfire lab fleet examples/fleet/image-32.toml --picture docs/simulation/image-32.svg
+	for name in $(or $(EXPERIMENTS),swarms netflix-32 equal-1000 fleets); do \
+	  ./target/release/watchfire lab run experiments/simulated/$$name.toml --page docs/simulation/$$name.md || exit; done
 
-bench-calibration: web ## Run experiments in the simulator and on processes; writes docs/simulation/calibration.md
+# Measures an experiment, and writes its page: $(call measure,EXPERIMENT,PAGE,further packages to build).
+define measure
+$(CARGO) build --release $(LOCKED) -p watchfire-cli $(3)
+$(SUDO) ./target/release/watchfire lab run experiments/$(1).toml --driver processes $(or $(ARGS),--page docs/$(2).md)
+endef
+
+bench-calibration: web # Run experiments in the simulator and on processes; writes docs/simulation/calibration.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	$(SUDO) ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
 
 bench: web experiments/peers/node_modules/.package-lock.json ## Measure against the targets, side by side; writes docs/bench/
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench -p chat
-	./target/release/watchfire lab run experiments/targets.toml --driver processes $(or $(ARGS),--page docs/bench/targets.md)
+	$(call measure,targets,bench/targets,-p watchfire-bench -p chat)
 
 scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, storm, small-machine and observed
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
@@ -364,51 +343,42 @@ scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS
 	  $(SUDO) ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
 
-bench-two-million: web ## Two million sockets in one room, beside a bare epoll server; writes docs/seeds/two-million.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	$(SUDO) ./target/release/watchfire lab run experiments/seeds/two-million.toml --driver processes \
-	  $(or $(ARGS),--page docs/seeds/two-million.md)
+bench-two-million: web # Two million sockets in one room, beside a bare epoll server; writes docs/seeds/two-million.md
+	$(call measure,seeds/two-million,seeds/two-million,-p watchfire-bench)
 
-bench-road: web ## The cost of a socket from 1,000 to 1,300,000; writes docs/seeds/road.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	$(SUDO) ./target/release/watchfire lab run experiments/seeds/road.toml --driver processes \
-	  $(or $(ARGS),--page docs/seeds/road.md)
+bench-road: web # The cost of a socket from 1,000 to 1,300,000; writes docs/seeds/road.md
+	$(call measure,seeds/road,seeds/road)
 
-bench-polls: web ## 250,001 long polls beside short JSON requests, and a bare epoll server; writes docs/seeds/polls.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	$(SUDO) ./target/release/watchfire lab run experiments/seeds/polls.toml --driver processes \
-	  $(or $(ARGS),--page docs/seeds/polls.md)
+bench-polls: web # 250,001 long polls beside short JSON requests, and a bare epoll server; writes docs/seeds/polls.md
+	$(call measure,seeds/polls,seeds/polls,-p watchfire-bench)
 
-bench-sprites: web ## 100,004 windows that throw a sprite each 5 seconds; writes docs/seeds/sprites.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	$(SUDO) ./target/release/watchfire lab run experiments/seeds/sprites.toml --driver processes \
-	  $(or $(ARGS),--page docs/seeds/sprites.md)
+bench-sprites: web # 100,004 windows that throw a sprite each 5 seconds; writes docs/seeds/sprites.md
+	$(call measure,seeds/sprites,seeds/sprites)
 
-bench-front-page: web ## A day on the front page, with content; writes docs/scale/front-page-content.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	$(SUDO) ./target/release/watchfire lab run experiments/seeds/front-page.toml --driver processes \
-	  $(or $(ARGS),--page docs/scale/front-page-content.md)
+bench-front-page: web # A day on the front page, with content; writes docs/scale/front-page-content.md
+	$(call measure,seeds/front-page,scale/front-page-content)
 
-bench-cluster: web cluster-tools ## Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	./target/release/watchfire lab run experiments/cluster.toml --driver processes $(or $(ARGS),--page docs/scale/cluster.md)
+bench-cluster: web cluster-tools # Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
+	$(call measure,cluster,scale/cluster)
 
-bench-recovery: web cluster-tools ## 10,000 clients that are cut off, beside Centrifugo; writes docs/scale/recovery.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	$(SUDO) ./target/release/watchfire-bench recovery $(ARGS)
+bench-histories: web cluster-tools # What a history costs a message, on one machine and on NATS; writes docs/scale/histories.md, in 15 minutes
+	$(call measure,histories,scale/histories)
 
-bench-lateness: web lateness-tools ## How late users send, beside Tsung and k6; writes docs/bench/lateness.md, in 17 minutes
+bench-recovery: web cluster-tools # 10,000 users that are cut off, beside Centrifugo; writes docs/scale/recovery.md
+	$(call measure,recovery,scale/recovery)
+
+bench-lateness: web lateness-tools # How late users send, beside Tsung and k6; writes docs/bench/lateness.md, in 17 minutes
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	$(CARGO) build --release $(LOCKED) -p watchfire-load --example arrivals
 	./target/release/watchfire lab run experiments/lateness.toml --driver processes $(or $(ARGS),--page docs/bench/lateness.md)
 
-bench-swarm: web swarm-tools peer-tools ## A file from one to many, beside kubo, WebTorrent and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd, uplinks and webtorrent
+bench-swarm: web swarm-tools peer-tools # A file from one to many, beside kubo, WebTorrent and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd, uplinks and webtorrent
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	for name in $(or $(EXPERIMENTS),pair crowd uplinks webtorrent); do \
 	  ./target/release/watchfire lab run experiments/swarm-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/swarm/$$name.md) || exit; done
 
-bench-spread: web swarm-tools peer-tools image-tools ## 300 MiB to 32: old Bitswap, kubo, ours, a registry and HTTP, simulated and on processes; writes docs/seeds/
+bench-spread: web swarm-tools peer-tools image-tools # 300 MiB to 32: old Bitswap, kubo, ours, a registry and HTTP, simulated and on processes; writes docs/seeds/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	./target/release/watchfire lab run experiments/seeds/spread-32-simulated.toml \
 	  $(or $(ARGS),--page docs/seeds/spread-32-simulated.md)
@@ -421,7 +391,7 @@ PROOF_AFTER := dca1b51c
 COMPARE := ./target/release/watchfire lab compare
 PROOF_OPTIONS := experiments/spread-8.toml --driver processes --trial get --warm-up 1 $(or $(ARGS),--repeat 10)
 
-compare-proof: web ## `lab compare` finds a change of the exchange between two commits of the history, and none between a program and itself
+compare-proof: web # `lab compare` finds a change of the exchange between two commits of the history, and none between a program and itself
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	$(COMPARE) $(PROOF_AFTER)..$(PROOF_BEFORE) $(PROOF_OPTIONS); [ $$? = 4 ]
 	# One of 40 is expected to be worse, so three of 20 are a fault of the verdict (99 %).
@@ -430,7 +400,7 @@ compare-proof: web ## `lab compare` finds a change of the exchange between two c
 	  case $$? in 0) ;; 4) worse=$$((worse + 1)) ;; *) exit 1 ;; esac; done; \
 	echo "$$worse of 20 comparisons of a program with itself are worse"; [ $$worse -lt 3 ]
 
-bench-images: web image-tools kraken-tools ## An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
+bench-images: web image-tools kraken-tools # An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	failed=; \
 	for name in $(or $(EXPERIMENTS),neighbour kraken unshaped equal-links slow-upstream small-layers sizes); do \
@@ -438,28 +408,24 @@ bench-images: web image-tools kraken-tools ## An image to many hosts, beside a r
 	    $(or $(ARGS),--page docs/fleet/$$name.md) || failed="$$failed $$name"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
-bench-browser: web tools tests/interop/node_modules/.package-lock.json $(WEBTORRENT) ## A page from one browser to ten, beside WebTorrent and a raw data channel; writes docs/browser/crowd.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	./target/release/watchfire lab run experiments/browser.toml --driver processes $(or $(ARGS),--page docs/browser/crowd.md)
+bench-browser: web tools tests/interop/node_modules/.package-lock.json $(WEBTORRENT) # A page from one browser to ten, beside WebTorrent and a raw data channel; writes docs/browser/crowd.md
+	$(call measure,browser,browser/crowd)
 
-bench-networks: web tests/interop/node_modules/.package-lock.json ## A page between two browsers on any two networks; writes docs/browser/networks.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	$(SUDO) ./target/release/watchfire lab run experiments/networks.toml --driver processes $(or $(ARGS),--page docs/browser/networks.md)
+bench-networks: web tests/interop/node_modules/.package-lock.json # A page between two browsers on any two networks; writes docs/browser/networks.md
+	$(call measure,networks,browser/networks)
 
-bench-tab: web tools tests/interop/node_modules/.package-lock.json ## Very many and very large files in one tab; writes docs/browser/tab.md
+bench-tab: web tools tests/interop/node_modules/.package-lock.json # Very many and very large files in one tab; writes docs/browser/tab.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=release node tab/bench.mjs $(or $(ARGS),--page ../../docs/browser/tab.md)
 
-bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and up to 200 simulated tabs that come and go; writes docs/browser/churn.md, in 12 to 20 minutes
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	./target/release/watchfire lab run experiments/churn.toml --driver processes $(or $(ARGS),--page docs/browser/churn.md)
+bench-churn: web tests/interop/node_modules/.package-lock.json # A page and up to 200 simulated tabs that come and go; writes docs/browser/churn.md, in 12 to 20 minutes
+	$(call measure,churn,browser/churn)
 
-bench-dial: web tests/interop/node_modules/.package-lock.json ## A file from a terminal to a browser, beside nginx with curl and a raw data channel; writes docs/browser/dial.md, in 4 minutes
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	./target/release/watchfire lab run experiments/dial.toml --driver processes $(or $(ARGS),--page docs/browser/dial.md)
+bench-paths: web tools $(WEBTORRENT) # A page over the lines that people have, beside WebTorrent and a raw channel; writes docs/browser/paths.md
+	$(call measure,paths,browser/paths)
 
-redraw: ## Write docs/scale/recovery.md and its picture again from the stored results
-	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw docs/scale/recovery.json
+bench-dial: web tests/interop/node_modules/.package-lock.json # A file from a terminal to a browser, beside nginx with curl and a raw data channel; writes docs/browser/dial.md, in 4 minutes
+	$(call measure,dial,browser/dial)
 
 clean: ## Remove what was built
 	$(CARGO) clean

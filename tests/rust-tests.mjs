@@ -9,6 +9,7 @@
 
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -17,6 +18,10 @@ const NEEDS = {
   'network namespaces and TUN devices': () => existsSync('/dev/net/tun') && spawnSync('unshare', ['--net', '--mount', 'true']).status === 0,
   'control groups that it may change': () => isWritable('/sys/fs/cgroup'),
   'docker-registry and skopeo': () => areInstalled('docker-registry', 'skopeo'),
+  IPv6: () => networkInterfaces().lo?.some(({ family }) => family === 'IPv6'),
+  'mounts in user namespaces': () =>
+    spawnSync('unshare', ['--user', '--map-root-user', '--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0,
+  'an SSH server': () => existsSync('/usr/sbin/sshd') && areInstalled('ssh', 'ssh-keygen'),
   'root and containerd with its tools': () =>
     process.getuid?.() === 0 && areInstalled('docker-registry', 'skopeo', 'nginx', 'containerd', 'ctr', 'unshare'),
 }

@@ -2,12 +2,13 @@
 //
 //   node suites.mjs NAME...            whole suites
 //   node suites.mjs --slice NAME...    slices; without names, of all suites that have one
+//   node suites.mjs --missing          prints which suites need programs that are not installed
 //
 // A suite that runs alone prints as it goes. Several run two at a time, and a table shows the seconds of each: most of
 // them wait longer than they compute. `make slice-NAME` and `make test-NAME` also build and install what they need.
 
 import { spawn } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -16,6 +17,9 @@ process.chdir(path.dirname(fileURLToPath(import.meta.url)))
 const AT_A_TIME = 2
 /** A test of a slice that takes longer fails. Alone on two processors, a whole slice takes less than a minute. */
 const SLICED_TEST_MS = 4 * 60_000
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const FIREFOX = process.env.FIREFOX ?? '/usr/bin/firefox-esr'
+const PROXIES = ['nginx', 'caddy', 'haproxy', CHROMIUM]
 
 const testsIn = (folder) =>
   readdirSync(folder)
@@ -24,40 +28,49 @@ const testsIn = (folder) =>
 
 /**
  * The files of each suite, its environment, and how many of its files run at a time. A slice has names of tests, and may have
- * fewer files; the tools that are installed fastest stand for the others.
+ * fewer files; the tools that are installed fastest stand for the others. A suite without the programs that it `needs` does not
+ * run, and is counted; in CI it fails. Tests that need Go skip themselves.
  */
 const SUITES = {
   channels: { files: testsIn('channels'), atATime: 2 },
   'channels-3': { files: testsIn('channels'), atATime: 2, env: { INTEROP_PROCESSES: '3', INTEROP_CLIENTS: '1.8.16,1.3.4' } },
-  client: { files: testsIn('client') },
-  'command-line': { files: ['gateway/command-line.test.mjs', ...testsIn('peers'), ...testsIn('processes')] },
-  browser: { command: ['browser/run.mjs'] },
-  'browser-whole': { command: ['browser/run.mjs'], env: { BROWSER_WHOLE: '1' } },
-  kubo: { files: [...testsIn('kubo'), 'gateway/kubo.test.mjs'] },
-  gateway: { files: testsIn('gateway') },
+  client: { files: testsIn('client'), needs: [CHROMIUM] },
+  'command-line': { files: ['gateway/command-line.test.mjs', ...testsIn('peers'), ...testsIn('processes')], needs: [CHROMIUM] },
+  browser: { command: ['browser/run.mjs'], needs: [CHROMIUM, 'tsung'] },
+  'browser-whole': { command: ['browser/run.mjs'], env: { BROWSER_WHOLE: '1' }, needs: [CHROMIUM, 'tsung'] },
+  kubo: { files: [...testsIn('kubo'), 'gateway/kubo.test.mjs'], needs: [CHROMIUM] },
+  gateway: { files: testsIn('gateway'), needs: [CHROMIUM] },
   tls: { files: testsIn('tls') },
+  // Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks.
   early: {
     files: testsIn('browser/early'),
+    needs: [CHROMIUM],
     slice: {
       names: ['a text is shown from its first block', '10,000 files open', 'a PDF shows its first page'],
     },
   },
-  walks: { files: testsIn('browser/walks') },
-  live: { files: testsIn('browser/live'), slice: { names: ['shows the live page of a terminal'] } },
-  tab: { files: testsIn('tab') },
-  // It compiles, so it begins first.
+  // A first visit with a screen reader, a keyboard, zoom and reduced motion, as docs/browser/walks.md records it; a notification.
+  walks: { files: testsIn('browser/walks'), needs: [CHROMIUM, 'dbus-daemon'] },
+  // Live pages between tabs and terminals, and a stolen key.
+  live: { files: testsIn('browser/live'), needs: [CHROMIUM], slice: { names: ['shows the live page of a terminal'] } },
+  // Pages and folders that are too much for one tab: 4 GiB with a small disk, more files than a page or a drop may have.
+  tab: { files: testsIn('tab'), needs: [CHROMIUM] },
+  // A channel server from the packages that crates.io would get. It compiles, so it begins first.
   package: { files: testsIn('package'), slice: {} },
   proxies: {
     files: testsIn('proxies'),
+    needs: PROXIES,
     slice: { names: ['npm phoenix over', 'plain HTTP is redirected', 'names each client, before TLS'] },
   },
-  'proxies-long': { files: ['proxies/proxies.test.mjs'], env: { PROXIES_LONG: '1' } },
+  // Polls of two minutes, 1,000 reconnects and 300 MB through each proxy.
+  'proxies-long': { files: ['proxies/proxies.test.mjs'], env: { PROXIES_LONG: '1' }, needs: PROXIES },
   processes: {
     files: [
       ...['availability', 'availability-times', 'holders', 'holders-times', 'sprites'].map((name) => `browser/${name}.test.mjs`),
       'gateway/kubo.test.mjs',
     ],
     env: { INTEROP_PROCESSES: '3' },
+    needs: [CHROMIUM],
     slice: {
       names: [
         'a page with a picture passes',
@@ -68,7 +81,9 @@ const SUITES = {
   },
   mirror: {
     files: testsIn('mirror'),
+    needs: ['docker-registry', 'skopeo', 'buildah', 'podman', 'containerd', 'runc'],
     slice: {
+      needs: ['docker-registry', 'skopeo'],
       files: ['mirror/clients.test.mjs', 'mirror/faults.test.mjs', 'mirror/fleet.test.mjs'],
       env: { MIRROR_CLIENTS: 'skopeo' },
       names: ['skopeo', 'is asked for the rest of a blob', 'keeps no blob that does not have its digest', 'fetches a blob once whose size'],
@@ -76,15 +91,19 @@ const SUITES = {
   },
   cluster: {
     files: testsIn('cluster'),
+    needs: ['haproxy', CHROMIUM],
     slice: {
+      needs: [],
       files: ['cluster/cluster.test.mjs', 'cluster/security.test.mjs'],
       names: ['delivers messages and presence between machines', 'removes the clients of a machine that is killed', 'TLS and a password'],
     },
   },
-  // One machine without `kill worker`, which loses or swaps messages of its last moment, and three machines with a NATS server each.
-  faults: { files: testsIn('faults'), slice: { env: { FAULT_SLICE: '1', FAULT_SEED: '4947', FAULT_SEEDS: '2' } } },
+  // FAULT_SEEDS (8) plans. The slice: one machine whose worker is killed, another one stopped, and which is upgraded; and three machines with a NATS server each.
+  faults: { files: testsIn('faults'), slice: { env: { FAULT_SLICE: '1', FAULT_SEED: '23582', FAULT_SEEDS: '2' } } },
+  // The operator's page, `watchfire top` in tmux, thirteen faults that the page must name, and a real Prometheus.
   observe: {
     files: testsIn('observe'),
+    needs: ['prometheus', 'promtool', 'tmux', 'docker-registry', CHROMIUM],
     slice: {
       files: ['top', 'page', 'view', 'prometheus-files'].map((name) => `observe/${name}.test.mjs`),
       names: [
@@ -98,29 +117,59 @@ const SUITES = {
       ],
     },
   },
-  networks: { files: testsIn('networks'), slice: { names: ['two homes connect directly'] } },
+  // Two browsers on each pair of eight kinds of networks, and uplinks that change; as root, takes half an hour.
+  networks: { files: testsIn('networks'), needs: [CHROMIUM], slice: { names: ['two homes connect directly'] } },
   profiles: {
     files: ['observe/profiles.test.mjs'],
     env: { PROFILES: '1' },
+    needs: ['go', 'python3'],
     slice: { names: ['of a server under load are read', 'flame graphs'] },
   },
   traces: {
     files: testsIn('traces'),
+    needs: ['docker-registry', CHROMIUM],
     slice: {
       names: ['of get and share are one tree', 'of joins and connects begin in the client', 'begin in the server when they are sampled'],
     },
   },
   engines: {
     command: ['engines/run.mjs'],
-    slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
+    needs: [CHROMIUM, FIREFOX, 'WebKitWebDriver', 'Xvfb'],
+    slice: {
+      needs: [CHROMIUM, FIREFOX],
+      command: undefined,
+      files: ['engines/pairs.test.mjs'],
+      names: ['Chromium and Firefox pass pages'],
+    },
   },
   embed: {
     files: testsIn('embed'),
-    slice: { files: ['embed/embed.test.mjs'], names: ['each example of the READMEs', 'HTML is shown', 'an invalid CID'] },
+    needs: [CHROMIUM],
+    slice: {
+      files: ['embed/embed.test.mjs'],
+      names: ['npm installs the packages', 'each example of the READMEs', 'HTML is shown', 'an invalid CID'],
+    },
   },
-  tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
+  tutorials: {
+    files: testsIn('tutorials'),
+    needs: ['docker-registry', 'uvicorn', 'go', 'php', 'ruby', CHROMIUM],
+    slice: {
+      needs: ['docker-registry', 'uvicorn', 'go', CHROMIUM],
+      names: [
+        ...['shows the pointer of one visitor', 'node signs', 'go signs'],
+        // Without the load of half a minute and the experiment.
+        ...['Watchfire', 'Install', 'Share a page', 'Channels in your app', 'Fetch with kubo'].map((heading) => `README works: ${heading}`),
+        ...['a project that is written from a clone', 'each command that is not run'],
+        ...['tutorial of kubo', 'tutorial of images', 'tutorial of a shared page', 'tutorial of channels'],
+      ],
+    },
+  },
 }
 
+if (process.argv.includes('--missing')) {
+  printMissing()
+  process.exit()
+}
 const isSlice = process.argv.includes('--slice')
 const known = Object.keys(SUITES).filter((name) => !isSlice || SUITES[name].slice)
 const named = process.argv.slice(2).filter((argument) => argument !== '--slice')
@@ -131,7 +180,8 @@ const waiting = named.length > 0 ? named : known
 const isAlone = waiting.length === 1
 const rows = []
 await Promise.all(Array.from({ length: AT_A_TIME }, work))
-if (!isAlone || isSlice) for (const { name, ms, result } of rows) console.log(`${(ms / 1000).toFixed(1).padStart(6)} s  ${name}: ${result}`)
+for (const { name, ms, result } of isAlone && !isSlice ? rows.filter(({ ms }) => ms === 0) : rows)
+  console.log(`${(ms / 1000).toFixed(1).padStart(6)} s  ${name}: ${result}`)
 const failed = rows.filter(({ isGood }) => !isGood).map(({ name }) => name)
 if (failed.length > 0) console.error(`failed: ${failed.join(', ')}`)
 process.exitCode = failed.length > 0 ? 1 : 0
@@ -141,6 +191,11 @@ async function work() {
   for (let name = waiting.shift(); name; name = waiting.shift()) {
     const started = performance.now()
     const suite = isSlice ? { ...SUITES[name], atATime: 1, ...SUITES[name].slice } : SUITES[name]
+    const missing = missingOf(suite.needs)
+    if (missing.length > 0) {
+      rows.push({ name, ms: 0, isGood: !process.env.CI, result: `NOT TESTED: ${missing.join(', ')} not installed` })
+      continue
+    }
     const { code, output } = await run(suite)
     const passed = Number(/^# pass (\d+)$/m.exec(output)?.[1])
     // Skipped by the test itself, with a reason, and not because its name is not in the slice.
@@ -154,6 +209,20 @@ async function work() {
       : [Number.isNaN(passed) ? '' : `${passed} passed`, ...skipped.slice(0, 1), isGood ? '' : 'FAILED'].filter(Boolean).join(', ')
     rows.push({ name, ms: performance.now() - started, isGood, result })
   }
+}
+
+/** The programs of a suite that are not installed. Debian's users do not have the folder of some in their path. */
+function missingOf(needs = []) {
+  const folders = [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/sbin']
+  return needs.filter((program) => !folders.some((folder) => existsSync(path.resolve(folder, program))))
+}
+
+function printMissing() {
+  const missing = Object.keys(SUITES).flatMap((name) => {
+    const programs = missingOf(SUITES[name].needs)
+    return programs.length > 0 ? [`  ${name}: ${programs.join(', ')}`] : []
+  })
+  if (missing.length > 0) console.log(`${missing.length} suites need programs that are not installed:\n${missing.join('\n')}`)
 }
 
 /** Runs the tests of a suite or a slice. */

@@ -19,6 +19,7 @@ const CONTROLS = new Set([
   'Iframe',
   'switch',
   'log',
+  'dialog',
   'region',
 ])
 

@@ -33,19 +33,24 @@ test('two people chat in a room, and a third person in another room receives not
   for (const person of [ann, bob, eve]) person.assertNoPageErrors()
 })
 
-test('a message without a name is not sent, and the chat says what is missing', async (t) => {
+test('a person has a name from the start, can change it, and has it again when the field is empty', async (t) => {
   const person = await newVisitor(t, await startServer(t, { settings: { 'channels.open_rooms': true } }))
   await person.goTo('/chat')
   await person.waitForText('Connected')
-  const message = person.tab.getByRole('textbox', { name: 'Message' })
-  await message.fill('Is anybody there?')
-  await person.tab.getByRole('button', { name: 'Send' }).click()
-  await person.waitForText('Enter your name first.')
-  assert.equal(await person.focused(), 'Your name')
-  await person.tab.keyboard.type('Ann')
-  await person.tab.getByRole('button', { name: 'Send' }).click()
-  await person.tab.getByRole('log').getByText('Is anybody there?').waitFor()
-  assert.equal(await person.tab.getByText('Enter your name first.').count(), 0)
+  const name = person.tab.getByRole('textbox', { name: 'Your name' })
+  const invented = await name.inputValue()
+  assert.match(invented, /^[A-Z][a-z]+ [a-z]+$/)
+  const says = async (words, as) => {
+    await person.tab.getByRole('textbox', { name: 'Message' }).fill(words)
+    await person.tab.getByRole('button', { name: 'Send' }).click()
+    await person.tab.getByRole('log').getByRole('listitem').filter({ hasText: words }).getByText(as, { exact: true }).waitFor()
+  }
+  await says('Is anybody there?', invented)
+  await name.fill('Ann')
+  await says('It is me.', 'Ann')
+  await name.fill(' ')
+  await says('It is still me.', invented)
+  assert.equal(await name.inputValue(), invented)
   person.assertNoPageErrors()
 })
 

@@ -9,9 +9,13 @@ import { PageDriver } from './page-driver.mjs'
  * use it. With `beside`, the new profile runs in the same process as that visitor. Every connection of
  * the tabs is recorded. The browser has WebTransport only with `webTransport`.
  */
-export async function newDirectVisitor(t, server, { isOff = false, webTransport = false, beside = null, engine = engineOfTests } = {}) {
+export async function newDirectVisitor(
+  t,
+  server,
+  { isOff = false, webTransport = false, snap = false, beside = null, engine = engineOfTests } = {},
+) {
   const direct = !isOff
-  const browser = beside?.tab.context().browser() ?? (await engine.launch({ direct }))
+  const browser = beside?.tab.context().browser() ?? (await engine.launch({ direct, snap }))
   if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
   // A browser without either kind of connection has nothing to record or remove.
@@ -20,6 +24,17 @@ export async function newDirectVisitor(t, server, { isOff = false, webTransport 
     await context.addInitScript(webTransport ? recordSessions : removeWebTransport)
   }
   return PageDriver.inContext(server, context, { engine, direct })
+}
+
+/** Whether both descriptions of the open connection start SCTP (SNAP). */
+export function usesSnap({ tab }) {
+  return tab.evaluate(() =>
+    window.peerConnections
+      .filter(({ connectionState }) => connectionState === 'connected')
+      .every(({ localDescription, remoteDescription }) =>
+        [localDescription, remoteDescription].every(({ sdp }) => sdp.includes('a=sctp-init:')),
+      ),
+  )
 }
 
 /** Records every connection that the tabs of a browser make, for the functions below. */
@@ -104,9 +119,10 @@ export async function areConnected(...people) {
   return perPerson.every((each) => each.some(({ state }) => state === 'connected'))
 }
 
-/** The statistics of the candidate pair in use, from the browser. */
+/** The statistics of the candidate pair in use, from the browser, with the bytes that arrived over all of them: lanes have their own. */
 export function candidatePairOf(person) {
   return person.tab.evaluate(async () => {
+    const pairs = []
     for (const connection of window.peerConnections) {
       const stats = [...(await connection.getStats()).values()]
       const transport = stats.find(({ type }) => type === 'transport')
@@ -114,9 +130,10 @@ export function candidatePairOf(person) {
       if (pair === undefined) continue
       const candidate = (id) => stats.find((each) => each.id === id)
       const described = (id) => `${candidate(id).candidateType} ${candidate(id).address}`
-      return { ...pair, local: described(pair.localCandidateId), remote: described(pair.remoteCandidateId) }
+      pairs.push({ ...pair, local: described(pair.localCandidateId), remote: described(pair.remoteCandidateId) })
     }
-    return null
+    if (pairs.length === 0) return null
+    return { ...pairs[0], bytesReceived: pairs.reduce((sum, { bytesReceived }) => sum + bytesReceived, 0) }
   })
 }
 

@@ -6,7 +6,8 @@ import { test } from 'node:test'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { generated } from './fixtures.mjs'
 import { cidOf, WAIT_MS, startServer } from './page-driver.mjs'
-import { newDirectVisitor, areConnected, closeConnectionsAfter, connectionsOf, candidatePairOf } from './direct-connections.mjs'
+import { newDirectVisitor, areConnected, closeConnectionsAfter, connectionsOf, candidatePairOf, usesSnap } from './direct-connections.mjs'
+import { engineOfTests } from '../lib/engines/index.mjs'
 import { honestHolder, joinPage } from './raw-peer.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
 import { film } from './films.mjs'
@@ -25,9 +26,9 @@ const NARROW = { 'limits.relay_bytes_per_second_per_peer': MIB }
 const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
 
 /** Two browsers, of which one shares a page of that many bytes and the other opens it; the relay is slow. */
-async function openFilm(t, bytes, options = {}) {
+async function openFilm(t, bytes, options = {}, snap = false) {
   const server = await startServer(t, { settings: NARROW, ...options })
-  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  const [holder, visitor] = [await newDirectVisitor(t, server, { snap }), await newDirectVisitor(t, server, { snap })]
   await visitor.goTo(await holder.sharePage(await film(bytes)))
   return { server, holder, visitor }
 }
@@ -38,10 +39,15 @@ const percentOf = async (person) => {
   return share ?? 1
 }
 
-for (const processes of [1, 3]) {
-  test(`content bypasses a server of ${processes} process(es) once there is a direct connection`, async (t) => {
-    const { server, holder, visitor } = await openFilm(t, 44 * MIB, { processes })
+for (const { processes, snap } of [
+  { processes: 1, snap: false },
+  { processes: 3, snap: engineOfTests.name === 'chromium' },
+]) {
+  const how = snap ? ', with SNAP' : ''
+  test(`content bypasses a server of ${processes} process(es) once there is a direct connection${how}`, async (t) => {
+    const { server, holder, visitor } = await openFilm(t, 44 * MIB, { processes }, snap)
     await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
+    assert.equal(await usesSnap(visitor), snap)
     const before = await relayed(server)
     // Messages that were already being relayed finish that way.
     await waitUntil(async () => (await percentOf(visitor)) > 0.75, 'most of the page', TRANSFER_MS)
@@ -52,13 +58,15 @@ for (const processes of [1, 3]) {
 
     const pair = await candidatePairOf(visitor)
     t.diagnostic(`${pair.bytesReceived} bytes came directly, ${before} by relay; ${pair.local} to ${pair.remote}`)
-    // Some bytes used a candidate pair that was active before this one.
+    // Some bytes used a candidate pair that was active before.
     assert(pair.bytesReceived > 36 * MIB - rested, `only ${pair.bytesReceived} bytes came directly`)
     for (const person of [holder, visitor]) {
-      // If both called at once, one of them closed its own connection and answered on another.
+      // If both called at once, one of them closed its own connection and answered on another. Where a busy machine makes the path
+      // look long, one side or both add three lanes.
       const states = (await connectionsOf(person)).map(({ state }) => state)
-      assert.equal(states.filter((state) => state !== 'closed').join(), 'connected', `more than one connection: ${states}`)
-      assert(states.length <= 2, states.join())
+      const open = states.filter((state) => state !== 'closed')
+      assert([1, 4, 7].includes(open.length) && open.every((state) => state === 'connected'), `more than one path: ${states}`)
+      assert(states.length <= open.length + 1, states.join())
     }
     for (const person of [holder, visitor]) person.assertNoPageErrors()
   })

@@ -29,6 +29,36 @@ test('Markdown is rendered', async (t) => {
   assert.equal(await shown.getByRole('cell').count(), 2)
 })
 
+test('a page says its name once, and the title of the tab is the heading of its text', async (t) => {
+  const server = await startServer(t)
+  const [author, reader] = await newVisitors(t, server, 2)
+  const named = { 'draft-to-keep.md': 'Seven o’clock', 'IMG_2034.png': 'IMG_2034.png' }
+  for (const [name, title] of Object.entries(named)) {
+    const content = name.endsWith('.md') ? 'Soon.\n\n# Seven *o’clock*\n\nAt the pier.' : picture(60, 40)
+    await reader.goTo(await author.sharePage({ files: [file(name, content, name.endsWith('.md') ? 'text/markdown' : 'image/png')] }))
+    await reader.waitUntilComplete()
+    await reader.tab.locator('.prose, .shown').waitFor()
+    for (const { tab } of [author, reader]) {
+      await waitUntil(async () => (await tab.title()) === `${title} · Watchfire`, `the title of the tab is ${title}`, WAIT_MS)
+      const words = await tab.getByRole('main').textContent()
+      assert.equal(words.split(name).length - 1, 1, words)
+      await tab.getByRole('heading', { name, level: 1 }).waitFor()
+    }
+  }
+  for (const person of [author, reader]) person.assertNoPageErrors()
+})
+
+test('the boxes of a list of tasks stand in line, ticked or not', async (t) => {
+  const person = await newVisitor(t, await startServer(t))
+  await person.sharePage({ text: '- [x] a lamp\n- [ ] a story\n' })
+  const boxes = person.tab.locator('.prose .task')
+  await boxes.nth(1).waitFor()
+  const heights = await boxes.evaluateAll((all) =>
+    all.map((box) => box.getBoundingClientRect().top - box.closest('li').getBoundingClientRect().top),
+  )
+  assert(Math.abs(heights[0] - heights[1]) < 0.5, `the boxes are ${heights.join(' and ')} pixels below the start of their lines`)
+})
+
 test('plain text is shown unchanged', async (t) => {
   const visitor = await shareAndOpen(t, 'words.txt', '<b>not bold</b>\n  indented\n')
   assert.equal(await visitor.tab.locator('pre.words').textContent(), '<b>not bold</b>\n  indented\n')

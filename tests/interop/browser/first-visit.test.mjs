@@ -21,27 +21,54 @@ test('a reader sees the page first, and one line about it that opens on demand',
   const writer = await newVisitor(t, server)
   const link = await writer.sharePage({ text: '# Tea at five\n\nBring cups.' })
   for (const options of [PHONE, {}]) {
-    const reader = await newVisitor(t, server, options)
+    const reader = await newVisitor(t, server, { ...options, permissions: ['clipboard-read', 'clipboard-write'] })
     await reader.goTo(link)
     await reader.waitForText('Bring cups.')
     await reader.waitForText(/^[23] people have this page$/)
     // The text brings its title; the line above it only says the name of its file.
-    const title = reader.tab.locator('.file > header h1')
-    assert.equal((await title.boundingBox()).width, 1, 'the title of the text stands there twice')
+    const name = reader.tab.locator('.file > header h1')
+    assert.equal(await name.textContent(), 'tea-at-five.md')
+    assert((await name.boundingBox()).height < 25, 'the name is as large as a title')
     const { height } = await panel(reader).boundingBox()
     const screen = reader.tab.viewportSize().height
     assert(height <= screen / 5, `the line takes ${height} of ${screen} pixels`)
     const words = await reader.tab.locator('#app').textContent()
     assert.doesNotMatch(words, GLOSSARY)
     assert.doesNotMatch(words, /sharing \d+ page|open in this tab/i)
-    // The share button shows the link where the system has no share sheet.
+    // The share button copies the link where the system has no share sheet.
     await reader.tab.getByRole('button', { name: 'Share', exact: true }).click()
-    assert.equal(await reader.sharedLink(), link)
-    await waitUntil(async () => (await reader.focused()) === 'Link to this page', 'the link has the focus')
+    await reader.tab.getByRole('button', { name: 'Copied', exact: true }).waitFor()
+    assert.equal(await reader.tab.evaluate(() => navigator.clipboard.readText()), link)
     await reader.waitForStatus(/people have all of it, including you/)
     assert.doesNotMatch(await panel(reader).textContent(), GLOSSARY)
     reader.assertNoPageErrors()
   }
+})
+
+test('a link has a title, a sentence and a picture where another service shows it', async (t) => {
+  const server = await startServer(t)
+  const reader = await newVisitor(t, server)
+  for (const address of ['/', UNAVAILABLE_PAGE]) {
+    await reader.goTo(address)
+    const said = await reader.tab.evaluate(() => {
+      const all = document.querySelectorAll('meta:is([property^="og:"], [name^="twitter:"])')
+      return Object.fromEntries(
+        [...all].map((meta) => [meta.getAttribute('property') ?? meta.getAttribute('name'), meta.getAttribute('content')]),
+      )
+    })
+    assert.match(said['og:title'], /as long as someone has it open/)
+    assert.match(said['og:description'], /gone when the last one closes/)
+    assert.equal(said['twitter:card'], 'summary_large_image')
+    const response = await fetch(server.http(said['og:image']))
+    assert.equal(response.headers.get('content-type'), 'image/png')
+    const bytes = Buffer.from(await response.arrayBuffer())
+    assert(bytes.length <= 30_000, `the picture has ${bytes.length} bytes`)
+    assert.deepEqual([bytes.readUInt32BE(16), bytes.readUInt32BE(20)], [said['og:image:width'], said['og:image:height']].map(Number))
+  }
+  const known = await newVisitor(t, await startServer(t, { settings: { 'server.public_url': 'https://fire.example' } }))
+  await known.goTo(UNAVAILABLE_PAGE)
+  const picture = known.tab.locator('meta[property="og:image"]')
+  assert.equal(await picture.getAttribute('content'), 'https://fire.example/link.png')
 })
 
 test('the preview shows what Markdown does, and lines stay lines', async (t) => {
@@ -56,6 +83,47 @@ test('the preview shows what Markdown does, and lines stay lines', async (t) => 
   await reader.goTo(await writer.sharedLink())
   await reader.waitForText('violets are blue')
   assert.equal(await reader.tab.locator('.prose br').count(), 1)
+})
+
+test('the preview of HTML is the sandbox of its readers, with the files of the draft', async (t) => {
+  const writer = await newVisitor(t, await startServer(t))
+  await writer.goTo('/')
+  await writer.compose({ files: [file('hills.png', picture(40, 30), 'image/png')] })
+  await writer.tab.getByText('hills.png').waitFor()
+  // The files that are there already are no part of a limit of gigabytes, and nothing has to be written beside them.
+  assert.match(await writer.tab.locator('.room').textContent(), /^\d+ bytes$/)
+  const low = (await box(writer).boundingBox()).height
+  await writer.compose({
+    as: 'HTML',
+    text: '<h1>A party</h1><img src=hills.png alt=hills><script>document.body.append("it runs")</script>',
+  })
+  assert((await box(writer).boundingBox()).height > low)
+  const preview = writer.tab.getByRole('region', { name: 'Preview' })
+  const shown = preview.frameLocator('iframe').frameLocator('iframe')
+  await shown.getByRole('heading', { name: 'A party' }).waitFor()
+  assert.equal(await shown.getByRole('img', { name: 'hills' }).evaluate((img) => img.naturalWidth), 40)
+  assert.equal(await shown.getByText('it runs').count(), 0)
+  await preview.getByRole('button', { name: 'Run its scripts' }).click()
+  // With scripts, it is in the outer frame.
+  await preview.frameLocator('iframe').getByText('it runs').waitFor()
+  await box(writer).press('End')
+  await box(writer).pressSequentially('<p>More')
+  await preview.frameLocator('iframe').getByText('More').waitFor()
+  writer.assertNoPageErrors()
+})
+
+test('on a phone the button that lights the page stays in the window, and a tap explains a switch', async (t) => {
+  const writer = await newVisitor(t, await startServer(t), PHONE)
+  await writer.goTo('/')
+  await writer.compose({ text: 'Just a line.' })
+  await writer.tab.getByRole('region', { name: 'Preview' }).waitFor()
+  await writer.tab.getByText('About “Live”').waitFor()
+  const { y, height } = await writer.tab.getByRole('button', { name: 'Light this page' }).boundingBox()
+  assert(y + height <= PHONE.viewport.height, `the button is at ${y}`)
+  const meaning = writer.tab.getByText('Only people with the whole link can read it')
+  assert(!(await meaning.isVisible()))
+  await writer.tab.getByText('About “Private”').click()
+  await meaning.waitFor()
 })
 
 test('a draft with its files survives a reload, and is gone once its page is made', async (t) => {
@@ -153,12 +221,19 @@ test('a page can be copied and changed', async (t) => {
   await reader.openDetails()
   await reader.tab.getByRole('button', { name: 'Copy and change' }).click()
   await reader.tab.getByRole('list', { name: 'Files of the page' }).getByText('hills.png').waitFor()
+  // The draft says of which page it is a copy, and has nothing of the app around that page.
+  await reader.waitForText('A copy of “tea”')
+  assert.equal(await reader.tab.title(), 'A copy of “tea”')
+  assert.equal(await box(reader).inputValue(), '# Tea\n\n![hills](hills.png)\n')
   await box(reader).press('Control+End')
   await box(reader).pressSequentially('And cake.')
   await reader.tab.getByRole('button', { name: 'Light this page' }).click()
   assert.notEqual(await reader.sharedLink(), link)
   await reader.waitForText('And cake.')
   assert.deepEqual(await reader.waitForPicture('hills'), [40, 30])
+  await reader.goTo('/')
+  await reader.waitForTextGone('A copy of')
+  assert.equal(await reader.tab.title(), 'Watchfire')
 })
 
 /**
@@ -261,12 +336,14 @@ test('at 200 % zoom nothing is cut off, and with reduced motion nothing moves', 
 
 test('a reader needs no mouse: the link and the details are a few keys away', async (t) => {
   const [writer, reader] = await newVisitors(t, await startServer(t), 2)
+  await reader.tab.addInitScript(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }))
   const link = await writer.sharePage({ text: '# Tea at five' })
   await reader.goTo(link)
   await reader.waitForText(/^2 people have this page$/)
   const { keyboard } = reader.tab
   await reader.tabTo('Share')
   await keyboard.press('Enter')
+  // Outside a secure context nothing can be copied at once: the link is shown.
   await waitUntil(async () => (await reader.focused()) === 'Link to this page', 'the link has the focus')
   await keyboard.press('Shift+Tab')
   assert.equal(await reader.focused(), 'Details')

@@ -18,14 +18,79 @@ test('a folder dropped anywhere on the home page becomes a page with its files',
   await sharer.goTo('/')
   await sharer.waitForText('Up to')
   await drop(sharer, [path.join(folder, 'trip')])
-  await sharer.waitForText('trip/pictures/us.png')
+  await sharer.waitForText('trip · 2 files')
   await sharer.tab.getByRole('button', { name: 'Light this page' }).click()
   await visitor.goTo(await sharer.sharedLink())
   assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
-  // A page accepts no files: the browser must not leave it for one.
+  // The browser must not leave a page for a file.
   await drop(visitor, [path.join(folder, 'trip/index.md')])
+  await visitor.waitForText('Light index.md as a new page?')
+  await visitor.tab.getByRole('button', { name: 'Not now' }).click()
+  await visitor.tab.getByRole('dialog').waitFor({ state: 'detached' })
   assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
   assert.equal(visitor.tab.context().pages().length, 1)
+})
+
+test('files dropped on a page go to the editor, beside what was begun there', async (t) => {
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
+  const { tab } = visitor
+  const folder = await folderOf(t, { 'film.mp4': 'Not really a film.', 'trip/a.txt': 'A', 'trip/b.txt': 'B' })
+  const link = await sharer.sharePage({ text: '# Supper' })
+  await visitor.goTo('/')
+  await visitor.compose({ text: 'My own words.', files: [file('begun.txt', 'Begun.')] })
+  const files = tab.getByRole('list', { name: 'Files of the page' })
+  await files.getByText('begun.txt').waitFor()
+  await tab.waitForLoadState('networkidle')
+  await visitor.goTo(link)
+  await visitor.waitForText('Supper')
+  await drop(visitor, [path.join(folder, 'trip'), path.join(folder, 'film.mp4')])
+  await visitor.waitForText('Light 3 files as a new page?')
+  await tab.keyboard.press('Escape')
+  await tab.getByRole('dialog').waitFor({ state: 'detached' })
+  await drop(visitor, [path.join(folder, 'film.mp4')])
+  await visitor.waitForText('Light film.mp4 as a new page?')
+  await tab.getByRole('button', { name: 'Open in the editor' }).click()
+  for (const name of ['begun.txt', 'film.mp4']) await files.getByText(name).waitFor()
+  assert.equal(await tab.getByRole('textbox', { name: 'Text of the page' }).inputValue(), 'My own words.')
+  await tab.getByRole('button', { name: 'Light this page' }).click()
+  await visitor.sharedLink()
+  await visitor.waitForText('film.mp4')
+  for (const person of [sharer, visitor]) person.assertNoPageErrors()
+})
+
+test('a reader, but no author, is told where a page is and how to make another', async (t) => {
+  const [author, reader] = await newVisitors(t, await startServer(t), 2)
+  const link = await author.sharePage({ text: '# Supper' })
+  await reader.goTo(link)
+  await reader.waitForText('This page is in the browsers of its readers.')
+  assert.equal(await author.tab.getByText('Make your own.').count(), 0)
+  await reader.tab.getByRole('link', { name: 'Make your own.' }).click()
+  await reader.tab.getByRole('textbox', { name: 'Text of the page' }).waitFor()
+  reader.assertNoPageErrors()
+})
+
+test('a folder with many files is one chip, whose list is sorted and can be shortened', async (t) => {
+  const folder = await folderOf(t, Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`mixed/${i}.txt`, `${i}`])))
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
+  await sharer.goTo('/')
+  await sharer.waitForText('Up to')
+  // Without a mouse.
+  const asked = sharer.tab.waitForEvent('filechooser')
+  await sharer.tabTo('Add folder')
+  await sharer.tab.keyboard.press('Enter')
+  await (await asked).setFiles(path.join(folder, 'mixed'))
+  const list = sharer.tab.getByRole('list', { name: 'Files of the page' })
+  await list.getByText('mixed · 60 files').waitFor()
+  assert.equal(await list.locator('li').count(), 1)
+  await list.getByText('mixed · 60 files').click()
+  await list.getByText('mixed/10.txt').waitFor()
+  assert.deepEqual((await list.locator('li li span').allTextContents()).slice(1, 3), ['mixed/1.txt', 'mixed/2.txt'])
+  await list.getByRole('button', { name: 'Remove mixed/1.txt' }).click()
+  await list.getByText('mixed · 59 files').waitFor()
+  await sharer.tab.getByRole('button', { name: 'Light this page' }).click()
+  await visitor.goTo(await sharer.sharedLink())
+  await visitor.waitForText('10.txt')
+  assert.equal(await visitor.tab.getByText('1.txt', { exact: true }).count(), 0)
 })
 
 test('a page is not created while a dropped folder is still being read', async (t) => {
@@ -135,7 +200,39 @@ test('the copied link is the link that is shown', async (t) => {
   await person.tab.getByRole('button', { name: 'Copy link' }).click()
   await person.waitForText('Copied')
   assert.equal(await person.tab.evaluate(() => navigator.clipboard.readText()), link)
+  await person.openDetails()
+  await person.tab.getByRole('button', { name: 'QR code' }).click()
   await person.tab.getByRole('img', { name: 'QR code of the link' }).waitFor()
+})
+
+test('the panel of an author is the status and the link, and one line once the link is copied', async (t) => {
+  const server = await startServer(t)
+  for (const viewport of [
+    { width: 1280, height: 800 },
+    { width: 390, height: 844 },
+  ]) {
+    const person = await newVisitor(t, server, { viewport, permissions: ['clipboard-read', 'clipboard-write'] })
+    const link = await person.sharePage({ text: '# Short' })
+    const panel = person.tab.locator('.status-panel')
+    const heightOf = async () => (await panel.boundingBox()).height
+    assert((await heightOf()) < 120, `before, it is ${await heightOf()} pixels high`)
+    assert.equal(await panel.getByRole('button').count(), 2, 'the buttons are those of the link and of the details')
+    await panel.getByRole('button', { name: 'Copy link' }).click()
+    await panel.getByRole('button', { name: 'Copied' }).waitFor()
+    assert((await heightOf()) < 62, `after, it is ${await heightOf()} pixels high`)
+    assert.equal(await person.focused(), 'Copied')
+    // Back from another view, the author still needs no link.
+    await person.tab.getByRole('link', { name: 'Watchfire' }).click()
+    await person.tab.goBack()
+    const share = panel.getByRole('button', { name: 'Share', exact: true })
+    await share.waitFor()
+    assert.equal(await person.tab.locator('input.link').count(), 0)
+    await person.tab.evaluate(() => navigator.clipboard.writeText(''))
+    await share.click()
+    await panel.getByRole('button', { name: 'Copied' }).waitFor()
+    assert.equal(await person.tab.evaluate(() => navigator.clipboard.readText()), link)
+    person.assertNoPageErrors()
+  }
 })
 
 test('a reloaded page is loaded again from the peers that still have it', async (t) => {

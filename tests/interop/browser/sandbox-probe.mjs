@@ -63,20 +63,25 @@ function isForbiddenCookie({ domain }) {
   return !('credentialless' in engineOfTests.lacks && SITE_HOST.test(domain))
 }
 
-/** Asserts that the app around the page is unchanged and the browser has stored nothing. */
+/** The names under which the app itself remembers the tab, its pages, their keys and drafts. */
+const OF_APP = ['watchfire:disk', 'watchfire:pages', 'watchfire:tab', 'watchfire-keys', 'watchfire-drafts']
+
+/** Asserts that the app around the page is unchanged, and that the browser has stored nothing but the app's own. */
 export async function assertAppUnchanged(visitor, { context, popups }, name) {
   const { pathname } = new URL(await visitor.tab.url())
   assert.match(pathname, /^\/p\//, `${name} moved the app`)
-  const kept = await visitor.tab.evaluate(async () => ({
-    pwned: 'pwned' in window,
-    local: localStorage.length,
-    session: sessionStorage.length,
-    cookie: document.cookie,
-    databases: (await indexedDB.databases()).length,
-    caches: (await caches.keys()).length,
-    workers: (await navigator.serviceWorker.getRegistrations()).length,
-  }))
-  assert.deepEqual(kept, { pwned: false, local: 0, session: 0, cookie: '', databases: 0, caches: 0, workers: 0 }, name)
+  const kept = await visitor.tab.evaluate(
+    async (ofApp) => ({
+      pwned: 'pwned' in window,
+      stored: [...Object.keys(localStorage), ...Object.keys(sessionStorage)].filter((key) => !ofApp.includes(key)),
+      cookie: document.cookie,
+      databases: (await indexedDB.databases()).map(({ name }) => name ?? '').filter((name) => !ofApp.includes(name)),
+      caches: (await caches.keys()).length,
+      workers: (await navigator.serviceWorker.getRegistrations()).length,
+    }),
+    OF_APP,
+  )
+  assert.deepEqual(kept, { pwned: false, stored: [], cookie: '', databases: [], caches: 0, workers: 0 }, name)
   assert.deepEqual((await context.cookies()).filter(isForbiddenCookie), [], name)
   assert.deepEqual(popups, [], name)
   await visitor.tab.getByRole('region', { name: 'Who has this page' }).waitFor()

@@ -100,6 +100,10 @@ for (const { shape, viewport, colorScheme } of WINDOWS) {
     await b.goTo(await a.sharedLink())
     await b.waitForPicture('hills')
     await capture(b, 'live')
+    await a.leave()
+    await b.waitForText('You are the last one')
+    await b.waitForText('No entries can follow')
+    await capture(b, 'last-one')
     for (const person of [a, b]) person.assertNoPageErrors()
   })
 }

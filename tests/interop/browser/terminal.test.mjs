@@ -10,7 +10,7 @@ import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { film, openPanel, panelOf } from './films.mjs'
 import { addressOf, newVisitor, startServer } from './page-driver.mjs'
-import { areConnected, candidatePairOf, connectionsOf, newDirectVisitor, sessionsOf } from './direct-connections.mjs'
+import { areConnected, candidatePairOf, connectionsOf, newDirectVisitor, sessionsOf, usesSnap } from './direct-connections.mjs'
 import { joinPage } from './raw-peer.mjs'
 
 const MIB = 1 << 20
@@ -73,13 +73,14 @@ test('the content of a page in a terminal goes to a browser without WebTransport
 
 test('a terminal that holds a page gets it from a browser directly, and gives it to the next browser', async (t) => {
   const server = await startServer(t, { settings: NARROW })
-  const publisher = await newDirectVisitor(t, server)
+  const publisher = await newDirectVisitor(t, server, { snap: true })
   const link = await publisher.sharePage(await film(8 * MIB))
   const folder = newFolder(t)
   const hold = new Command(t, folder, 'hold', [link, '--store', path.join(folder, 'store'), '--listen', '/ip4/127.0.0.1/tcp/0'])
   await hold.event('held', TRANSFER_MS)
   const before = await relayed(server)
   assert(await areConnected(publisher), 'the terminal is not connected to the browser')
+  assert(await usesSnap(publisher), 'the descriptions do not start SCTP')
   // A busy machine relays more while the connection comes up.
   assert(before < 7 * MIB, `${before} bytes were relayed to the terminal`)
   publisher.assertNoPageErrors()
@@ -91,6 +92,7 @@ test('a terminal that holds a page gets it from a browser directly, and gives it
   const bytes = (await relayed(server)) - before
   t.diagnostic(`of 8 MiB, ${before} bytes to the terminal and ${bytes} from it by relay`)
   assert(await areConnected(visitor), 'there is no direct connection')
+  assert(await usesSnap(visitor), 'the descriptions do not start SCTP')
   assert(bytes < 4 * MIB, `${bytes} bytes were relayed to the browser`)
   visitor.assertNoPageErrors()
 })

@@ -147,6 +147,8 @@ test('the panel can be opened, read and closed with the keyboard alone', async (
   await person.tabTo('Copy link')
   await keyboard.press('Enter')
   await person.waitForText('Copied')
+  await person.tabTo('Details')
+  await keyboard.press('Enter')
   await person.tabTo('Connections')
   await keyboard.press('Enter')
   await waitUntil(async () => (await focused()) === 'Connections and copies', 'the focus follows into the panel')

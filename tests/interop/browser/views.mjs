@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { newFolder } from '../lib/folders.mjs'
+import { drop } from './dropped-files.mjs'
 import { file, generated, pdf, picture, sound } from './fixtures.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
 
@@ -27,6 +28,10 @@ export async function visitViews(t, options, check) {
   await openTransfers(main)
   await main.locator('.transfers .block-bar').waitFor()
   await check(person, 'a page')
+  await drop(person, [await fileOnDisk(t, '4.bin', 9)])
+  await main.locator('.offer button').nth(1).waitFor()
+  await check(person, 'a drop on a page')
+  await main.locator('.offer button').nth(1).click()
   await person.tab.locator('.brand').click()
   await main.locator('.kept li').waitFor()
   await check(person, 'home, with a kept page')
@@ -37,7 +42,7 @@ export async function visitViews(t, options, check) {
   await main.locator('.kept-view .bad').waitFor()
   await check(person, 'the kept pages')
   // The relay needs a minute for it, more than a check takes on a busy machine.
-  await person.goTo(await holder.sharePage({ files: [await largeFile(t, '3.bin', 30_000_000)] }))
+  await person.goTo(await holder.sharePage({ files: [await fileOnDisk(t, '3.bin', 30_000_000)] }))
   await openTransfers(main)
   await main.locator('.transfers tbody tr').waitFor()
   await main.locator('.coming progress').waitFor()
@@ -84,6 +89,9 @@ export async function visitContents(t, options, check) {
     await main.locator('.folder-tools button[aria-pressed]').click()
     await main.locator('.gallery img').nth(1).waitFor()
     await check(person, 'a gallery')
+    await main.locator('.gallery a').first().click()
+    await main.locator('.light-box img').waitFor()
+    await check(person, 'a picture of a folder')
   }
   await person.goTo(await holder.sharePrivately({ text: TEXT }))
   await main.locator('.prose h2').waitFor()
@@ -106,7 +114,7 @@ export async function openTransfers(main) {
 }
 
 /** A file on disk, because passing a large one through the browser's remote control takes too long on a busy machine. */
-async function largeFile(t, name, bytes) {
+async function fileOnDisk(t, name, bytes) {
   const to = path.join(newFolder(t), name)
   await writeFile(to, generated(bytes))
   return to

@@ -368,31 +368,31 @@ describe('watchfire publish', () => {
     const topic = freshTopic()
     const channel = await connect(t, own, websocket).join(topic)
     const [notes, bytes] = [collectEvents(channel, 'note'), collectEvents(channel, 'bin')]
-    const url = ['--url', own.http('')]
+    const to = ['--to', own.http('')]
 
-    assert.deepEqual(await publish([topic, 'note', '{"n":1}', ...url]), { code: 0, output: '' })
-    assert.deepEqual(await publish([topic, 'note', '-', ...url], { input: '{"n":2}\n' }), { code: 0, output: '' })
-    const once = [topic, 'note', '{"n":3}', ...url, '--idempotency-key', 'once']
+    assert.deepEqual(await publish([topic, 'note', '{"n":1}', ...to]), { code: 0, output: '' })
+    assert.deepEqual(await publish([topic, 'note', '-', ...to], { input: '{"n":2}\n' }), { code: 0, output: '' })
+    const once = [topic, 'note', '{"n":3}', ...to, '--idempotency-key', 'once']
     assert.equal((await publish(once)).code, 0)
     assert.equal((await publish(once)).code, 0)
-    assert.equal((await publish([topic, 'bin', '--binary', '-', ...url], { input: Buffer.from([1, 2, 255]) })).code, 0)
+    assert.equal((await publish([topic, 'bin', '--binary', '-', ...to], { input: Buffer.from([1, 2, 255]) })).code, 0)
     assert.deepEqual(Buffer.from(await bytes.next()), Buffer.from([1, 2, 255]))
     assert.deepEqual(notes.all, [{ n: 1 }, { n: 2 }, { n: 3 }])
 
     /** @type {[string[], { key?: string }, RegExp][]} */
     const failures = [
-      [[topic, 'note', '{}', ...url], { key: '' }, /set WATCHFIRE_API_KEY/],
-      [[topic, 'note', '{}', ...url], { key: 'another-key-than-the-tests' }, /does not know this key/],
-      [['site', 'note', '{}', ...url], {}, /reserves the topic "site"/],
-      [[topic, 'note', '[1]', ...url], {}, /must be a JSON object/],
-      [[topic, 'note', '{}', '--url', 'http://127.0.0.1:1'], {}, /cannot reach http:\/\/127\.0\.0\.1:1/],
+      [[topic, 'note', '{}', ...to], { key: '' }, /set WATCHFIRE_API_KEY/],
+      [[topic, 'note', '{}', ...to], { key: 'another-key-than-the-tests' }, /does not know this key/],
+      [['site', 'note', '{}', ...to], {}, /reserves the topic "site"/],
+      [[topic, 'note', '[1]', ...to], {}, /must be a JSON object/],
+      [[topic, 'note', '{}', '--to', 'http://127.0.0.1:1'], {}, /cannot reach http:\/\/127\.0\.0\.1:1/],
     ]
     for (const [args, options, reason] of failures) {
       const { code, output } = await publish(args, options)
       assert.equal(code, 1, output)
       assert.match(output, reason)
     }
-    assert.equal((await publish([topic, 'note', ...url])).code, 2, 'no payload')
+    assert.equal((await publish([topic, 'note', ...to])).code, 2, 'no payload')
     await own.stop()
   })
 })

@@ -1,13 +1,21 @@
 // Histories of several machines: JetStream stores the messages, and every machine has the same ones.
 
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import { before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { startMachines } from '../lib/machines.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { API_KEY, api, callApi } from '../lib/http-api.mjs'
+import { RULES, startMachines } from '../lib/machines.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
-import { startWatchfire } from '../lib/server.mjs'
+import { binary, startWatchfire } from '../lib/server.mjs'
 import { connect, freshTopic, newestWay, reply } from '../lib/test-client.mjs'
+
+const run = promisify(execFile)
 
 const numbers = (from, to) => Array.from({ length: to - from }, (_, at) => from + at)
 
@@ -47,6 +55,22 @@ describe('histories of several machines', { skip: whyNoNats }, () => {
     )
     t.after(() => Promise.all([...machines.map((machine) => machine.stop()), ...nats.map((server) => server.kill())]))
     return { nats, machines }
+  }
+
+  /** Starts one NATS server with lines of its configuration. */
+  async function startWith(t, lines = '') {
+    const file = path.join(newFolder(t), 'server.conf')
+    await writeFile(file, lines)
+    const [nats] = await startNats(1, ['-c', file])
+    t.after(() => nats.kill())
+    return nats
+  }
+
+  /** The output of `watchfire serve --check`. */
+  async function checkSettings(nats, more) {
+    const settings = { 'cluster.nats': nats.url, 'channels.rules': RULES, ...more }
+    const sets = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])
+    return (await run(binary('watchfire'), ['serve', '--check', ...sets])).stdout
   }
 
   it('a client that was away gets what it missed from another machine, and one of a machine that starts later', async (t) => {
@@ -163,18 +187,61 @@ describe('histories of several machines', { skip: whyNoNats }, () => {
     )
   })
 
-  it('the start says how to turn JetStream on', async (t) => {
-    const [nats] = await startNats(1, [], { jetStream: false })
-    t.after(() => nats.kill())
-    await assert.rejects(startMachines([[nats.url]]), /start nats-server with JetStream \(nats-server -js\)/)
+  it('a message that NATS does not take is refused with its limit, and the next one is stored', async (t) => {
+    const nats = await startWith(t, 'max_payload: 4096')
+    const machines = await startMachines([[nats.url], [nats.url]], { more: Array(2).fill({ 'api.key': API_KEY }) })
+    t.after(() => Promise.all(machines.map((machine) => machine.stop())))
+    const topic = freshTopic('kept')
+    const [speaker, listener] = [await follow(t, machines[0], topic), await follow(t, machines[1], topic)]
+    const note = { n: 0, text: 'x'.repeat(5_000) }
+    const { status, response } = await reply(speaker.channel.push('note', note))
+    assert.deepEqual([status, response.reason], ['error', 'payload_too_large'])
+    const answer = await callApi(machines[0], 'publish', { topic, event: 'note', payload: note })
+    assert.deepEqual([answer.status, answer.body.error.code], [413, 'payload_too_large'])
+    assert.deepEqual(await speak(speaker.channel, 1, 2), ['ok'])
+    await untilHas(listener.seen, 1)
+    assert.deepEqual(listener.seen.numbers, [1])
   })
 
-  it('the start refuses a stream that another program made', async (t) => {
-    const [nats] = await startNats(1)
-    t.after(() => nats.kill())
-    const config = { name: 'test-foreign-history-10000-300s', subjects: ['other'] }
-    await nats.request(`$JS.API.STREAM.CREATE.${config.name}`, config)
-    const more = [{ 'cluster.prefix': 'test.foreign' }]
-    await assert.rejects(startMachines([[nats.url]], { more }), /another program made it/)
+  it('the HTTP API reads what another machine has published, and no position of another server', async (t) => {
+    const nats = await startWith(t)
+    const machines = await startMachines([[nats.url], [nats.url]], { more: Array(2).fill({ 'api.key': API_KEY }) })
+    t.after(() => Promise.all(machines.map((machine) => machine.stop())))
+    const topic = freshTopic('kept')
+    const publish = (n) => api(machines[0], 'publish', { topic, event: 'note', payload: { n } })
+    const { position: first } = await publish(1)
+    await publish(2)
+    const read = async (after) => {
+      const { messages, recovered } = await api(machines[1], 'history', { topic, after })
+      return { numbers: messages.map(({ payload }) => payload.n), recovered }
+    }
+    assert.deepEqual(await read(first), { numbers: [2], recovered: true })
+    const [epoch, offset] = first.split(':')
+    for (const other of [`${epoch}:9999999`, `a${epoch.slice(1)}b:${offset}`, 'not a position']) {
+      assert.deepEqual(await read(other), { numbers: [], recovered: false }, other)
+    }
+  })
+
+  it('the start and --check say what NATS lacks, and --check makes nothing', async (t) => {
+    const name = 'test-lacks-history-10000-300s'
+    const lacks = async (nats, what) => {
+      const more = [{ 'cluster.prefix': 'test.lacks' }]
+      await assert.rejects(startMachines([[nats.url]], { more }), what)
+      await assert.rejects(checkSettings(nats, more[0]), what)
+    }
+    const [without] = await startNats(1, [], { jetStream: false })
+    t.after(() => without.kill())
+    await lacks(without, /start nats-server with JetStream \(nats-server -js\)/)
+    const taken = await startWith(t)
+    await taken.request(`$JS.API.STREAM.CREATE.${name}`, { name, subjects: ['other'] })
+    await lacks(taken, /another program made it/)
+    const fine = await startWith(t)
+    assert.match(await checkSettings(fine, { 'cluster.prefix': 'test.lacks' }), /^cluster: NATS answers$/m)
+    assert.equal((await fine.request(`$JS.API.STREAM.INFO.${name}`)).error.code, 404)
+    const small = await startWith(t, 'accounts { A { jetstream { max_file: 1M }, users: [{ user: a, password: b }] } }')
+    const url = small.url.replace('nats://', 'nats://a:b@')
+    await assert.rejects(startMachines([[url]]), /raise the limits of JetStream or of the account/)
+    await small.kill()
+    await assert.rejects(checkSettings(small, {}), /cannot connect to NATS|cluster: /)
   })
 })

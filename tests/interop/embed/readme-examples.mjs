@@ -11,8 +11,8 @@ const DOCUMENTS = {
   element: 'web/packages/element/README.md',
   reference: 'docs/reference/javascript-pages.md',
 }
-/** The examples take this name from their surroundings. Some read the key of a private page from the fragment themselves. */
-const SURROUNDINGS = "const cid = new URLSearchParams(location.hash.slice(1)).get('cid')\n"
+/** The examples take these names from their surroundings. */
+const SURROUNDINGS = 'const [link, cid] = new URLSearchParams(location.hash.slice(1)).values()\n'
 
 /** The examples by their titles: the section and the language. `file` is the page of the site that runs the example. */
 export const EXAMPLES = Object.entries(DOCUMENTS).flatMap(examplesOf)

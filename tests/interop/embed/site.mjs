@@ -4,13 +4,11 @@
 import { cpSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 
 import { closeServer, listen } from '../lib/listen.mjs'
-import { buildPackages, loadVite, newProject } from './packed.mjs'
+import { buildPackages, loadVite, newProject, REPOSITORY } from './packed.mjs'
 import { EXAMPLES, writeExamples } from './readme-examples.mjs'
 
-const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 /** The servers that the site and the READMEs name, over HTTP and WebSocket. */
 const NAMED_SERVERS = /(http|ws)(?::\/\/localhost:4000|s:\/\/watchfire\.example\.org)/g
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { ENTRY_POINTS, newProject, WEB } from './packed.mjs'
 
 const PROGRAM = `
-import { connect, ContentError, defaultLimits, fetchLimits, openPage, PrivateError, publish, publishPrivate, ReadablePage } from '@watchfire/pages'
+import { connect, ContentError, defaultLimits, fetchLimits, openPage, PrivateError, publish, publishPrivate, ReadablePage, Watchfire } from '@watchfire/pages'
 import type { Connection, ConnectionState, Limits, Listing, PageSession, PageState, Publication } from '@watchfire/pages'
 import { parseCid, type Cid } from '@watchfire/pages/content'
 import { sizeText } from '@watchfire/pages/messages'
@@ -22,6 +22,9 @@ const page: PageSession = openPage(publication.root, { connection, limits: defau
 const sealed = await publishPrivate([{ path: 'a.txt', blob: new Blob(['a']) }], { name: 'a.txt' })
 const readable = new ReadablePage(page, sealed.key)
 readable.subscribe((state: PageState) => console.log(sizeText(state.receivedBytes), state.counts.watching))
+const fire = new Watchfire('https://example.org')
+const shared = await fire.share([new File(['a'], 'a.txt')], { private: true })
+console.log((await fire.open(shared.link, { key: shared.key })).link.length)
 const listing: Listing | null = readable.listing()
 console.log(listing?.files.map(({ path, size }) => [path.length, size?.toFixed()]))
 try {

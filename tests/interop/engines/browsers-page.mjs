@@ -100,15 +100,18 @@ function section({ title, subjects }) {
   return lines.length === 0 ? '' : `### ${title}\n\n${lines.join('\n')}\n`
 }
 
-/** When and where each part ran: a part that is older than the tests is stale. */
+/** When and where each part ran: a part that is older than the tests is stale. The subjects of an engine may have run on different days. */
 function runTable(parts) {
   const rows = parts
     .filter(({ commit }) => commit !== undefined)
-    .map(({ title, seconds, machine, commit }) => `| ${title} | after ${commit} | ${machine} | ${seconds} s |`)
+    .map(({ title, date, subjects = {}, seconds, machine, commit }) => {
+      const oldest = [date, ...Object.values(subjects).map((subject) => subject.date)].toSorted()[0]
+      return `| ${title} | ${oldest === date ? date : `${oldest} to ${date}`} | after ${commit} | ${machine} | ${seconds} s |`
+    })
   return `## Runs
 
-| part | code | machine | duration |
-|---|---|---|---:|
+| part | day of the results | code | machine | duration of the last run |
+|---|---|---|---|---:|
 ${rows.join('\n')}
 `
 }

@@ -46,13 +46,18 @@ for (const name of chosen) {
   writeFileSync(PAGE, page(results))
 }
 
-/** Where, with which code and how long a part ran. */
+/** When, where, with which code and how long a part ran. */
 function circumstances(started) {
   return {
+    date: today(),
     seconds: Math.round((performance.now() - started) / 1000),
     machine: `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.arch}`,
     commit: execFileSync('git', ['rev-parse', '--short=10', 'HEAD'], { encoding: 'utf8' }).trim(),
   }
+}
+
+function today() {
+  return new Date().toISOString().slice(0, 10)
 }
 
 async function resultsOfPairs() {
@@ -77,7 +82,7 @@ async function resultsOfEngine({ name, title, launch, whyMissing }) {
   ])
   const newer = wanted.map(([subject, files]) => [
     subject,
-    { tests: files.flatMap((file) => byFile.get(file).tests), notes: files.flatMap((file) => byFile.get(file).notes) },
+    { date: today(), tests: files.flatMap((file) => byFile.get(file).tests), notes: files.flatMap((file) => byFile.get(file).notes) },
   ])
   return { title, version: await versionOf(launch), why, subjects: Object.fromEntries(newer) }
 }

@@ -12,7 +12,7 @@ const testsOf = (name) =>
     .map((file) => `browser/${file}`)
 
 const all = {
-  'The life of a page': [...testsOf('availability'), ...testsOf('holders')],
+  'The life of a page': [...testsOf('availability'), ...testsOf('holders'), ...testsOf('reload')],
   'Folders and kinds of files': [...testsOf('folders'), ...testsOf('file-types')],
   'Private pages': testsOf('private'),
   'Large pages': [...testsOf('large-files'), ...testsOf('disk-storage')],

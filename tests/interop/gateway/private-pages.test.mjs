@@ -81,7 +81,7 @@ test('a private page crosses the network encrypted, and opens with its whole lin
   await visitor.tab.getByRole('link', { name: 'the other' }).click()
   await visitor.waitForText('A goose.')
   assert.equal(keyIn(visitor.tab.url()), key)
-  await visitor.tab.getByRole('button', { name: 'Share', exact: true }).click()
+  await visitor.openDetails()
   await visitor.sharedLink()
   await visitor.tab.reload()
   await visitor.waitForText('A goose.', TRANSFER_MS)

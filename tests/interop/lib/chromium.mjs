@@ -65,6 +65,9 @@ export const VISIBLE_ADDRESS = ['--disable-features=WebRtcHideLocalIpsWithMdns']
 /** Flags that allow direct connections over loopback, which browsers exclude by default. */
 export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', ...VISIBLE_ADDRESS]
 
+/** SCTP's start inside the descriptions of both sides (SNAP), which released browsers do not do yet. */
+export const SNAP = ['--enable-features=WebRtcSctpSnap']
+
 /** Starts a browser with an empty profile; `flags` are added to the default ones. */
 export function launch(flags = [], executablePath = EXECUTABLE) {
   return chromium.launch({ executablePath, headless: true, args: withFlags(flags) })

@@ -7,7 +7,7 @@ import { newest } from './phoenix-clients.mjs'
 import { startWatchfire } from './server.mjs'
 import { waitUntil } from './deadlines.mjs'
 
-const RULES = `[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true },
+export const RULES = `[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true },
   { pattern = "kept:*", join = "anyone", publish = "clients", history = { messages = 10_000 } }]`
 /** A machine that is silent counts as gone after six seconds; the rest is for a busy machine. */
 const GONE_MS = 30_000

@@ -40,6 +40,29 @@ export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {},
   return start(binary('watchfire'), args, READY)
 }
 
+/**
+ * Starts the whole server for a test that replaces it. `upgrade` lets the program on disk take over, and returns its process id while
+ * both serve. Both end with the test.
+ */
+export async function startUpgradable(t, options) {
+  const server = await startWatchfire(options)
+  let successor
+  t.after(async () => {
+    if (successor && isRunning(successor)) {
+      process.kill(successor, 'SIGTERM')
+      await waitUntil(() => !isRunning(successor), 'the new program ends')
+    }
+    await server.stop()
+  })
+  const upgrade = async () => {
+    const before = server.workers()
+    process.kill(server.pid, 'SIGUSR2')
+    successor = await waitUntil(() => server.workers().find((pid) => !before.includes(pid)), 'the new program starts')
+    return successor
+  }
+  return { server, upgrade }
+}
+
 /** Starts `watchfire mirror` with a store in this folder. `within` is a command that runs the program which its arguments name. */
 export function startMirror(store, args, { within = [] } = {}) {
   const [program, ...all] = [...within, binary('watchfire'), 'mirror', '--listen', '127.0.0.1:0', '--store', store, ...args]

@@ -60,7 +60,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       const terminal = hasTmux && new TmuxTerminal({ columns: 200, rows: 50 })
       if (terminal) {
         undo.push(() => terminal.end())
-        terminal.run(`WATCHFIRE_ADMIN_TOKEN=${TOKEN} ${binary('watchfire')} top --url ${await server.admin('')}`)
+        terminal.run(`WATCHFIRE_ADMIN_TOKEN=${TOKEN} ${binary('watchfire')} top --operator ${await server.admin('')}`)
         await terminal.shows(/1 Home +2 Connections/)
       }
       await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')

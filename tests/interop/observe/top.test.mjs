@@ -1,4 +1,4 @@
-// `watchfire top` in a real terminal, and `watchfire doctor --url`, beside a real server with stock clients.
+// `watchfire top` in a real terminal, and `watchfire doctor --operator`, beside a real server with stock clients.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -52,7 +52,7 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
     terminal = new TmuxTerminal()
     terminal.run(`PS1='shell> '; clear`)
     await terminal.shows(/^shell>$/m)
-    terminal.run(`${binary('watchfire')} top --url ${url} --token-file ${folder}/token; echo "code $?"`)
+    terminal.run(`${binary('watchfire')} top --operator ${url} --token-file ${folder}/token; echo "code $?"`)
     await terminal.shows(/1 Home +2 Connections/)
   })
 
@@ -185,7 +185,7 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
 
   it('restores the shell when a signal ends it', async () => {
     terminal.run(
-      `clear; sh -c 'echo $$ > ${folder}/pid; exec ${binary('watchfire')} top --url ${url} --token-file ${folder}/token'; echo "code $?"`,
+      `clear; sh -c 'echo $$ > ${folder}/pid; exec ${binary('watchfire')} top --operator ${url} --token-file ${folder}/token'; echo "code $?"`,
     )
     await terminal.shows(/No trouble\./)
     spawnSync('sh', ['-c', `kill -TERM $(cat ${folder}/pid)`])
@@ -194,12 +194,12 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
   })
 
   it('has no colours with NO_COLOR, and none that a light terminal cannot show', async () => {
-    terminal.run(`clear; NO_COLOR=1 ${binary('watchfire')} top --url ${url}`)
+    terminal.run(`clear; NO_COLOR=1 ${binary('watchfire')} top --operator ${url}`)
     await terminal.shows(/requires the operator's token: set WATCHFIRE_ADMIN_TOKEN/)
     assert.doesNotMatch(terminal.styled(), /\u001b\[(?:\d+;)*(?:3[0-7]|9[0-7]|4[0-7]|38|48)/)
     terminal.press('C-c')
     await terminal.shows(/shell>$/m)
-    terminal.run(`clear; ${binary('watchfire')} top --url ${url}`)
+    terminal.run(`clear; ${binary('watchfire')} top --operator ${url}`)
     await terminal.shows(/requires the operator's token/)
     // Red is the only colour, as the terminal defines it, and the background is always its own.
     assert.match(terminal.styled(), /\u001b\[38;5;1m/)
@@ -209,7 +209,7 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
   })
 })
 
-describe('watchfire doctor --url', () => {
+describe('watchfire doctor --operator', () => {
   const clients = []
   let server, url
 
@@ -232,7 +232,7 @@ describe('watchfire doctor --url', () => {
 
   it('names a trouble that lasts, and says so with its exit code', async () => {
     const found = await waitUntil(() => {
-      const result = doctor(['--url', url], withToken)
+      const result = doctor(['--operator', url], withToken)
       return result.status === 3 && result
     }, 'the server has trouble')
     assert.match(found.stdout, /^TROUBLE: 8 of 8 connections are open\n {2}since .*Z \(\d+s\)\n {2}fix {4}\S.*\n {2}page {3}https:/m)
@@ -244,7 +244,7 @@ describe('watchfire doctor --url', () => {
     for (const client of clients) client.socket.disconnect()
     const found = await waitUntil(
       () => {
-        const result = doctor(['--url', url], withToken)
+        const result = doctor(['--operator', url], withToken)
         return result.status === 0 && result
       },
       'the trouble ends',
@@ -259,11 +259,11 @@ describe('watchfire doctor --url', () => {
       assert.equal(status, 1, stderr)
       return stderr
     }
-    assert.match(failed(['--url', url]), /requires the operator's token: set WATCHFIRE_ADMIN_TOKEN, or name a file with --token-file/)
-    assert.match(failed(['--url', url], { WATCHFIRE_ADMIN_TOKEN: 'another' }), /it is not the one given/)
-    assert.match(failed(['--url', server.http('').replace(/\/$/, '')]), /use the address that admin\.listen names/)
+    assert.match(failed(['--operator', url]), /requires the operator's token: set WATCHFIRE_ADMIN_TOKEN, or name a file with --token-file/)
+    assert.match(failed(['--operator', url], { WATCHFIRE_ADMIN_TOKEN: 'another' }), /it is not the one given/)
+    assert.match(failed(['--operator', server.http('').replace(/\/$/, '')]), /use the address that admin\.listen names/)
     assert.match(
-      failed(['--url', 'http://127.0.0.1:1']),
+      failed(['--operator', 'http://127.0.0.1:1']),
       /Connection refused .*; check that the server runs, and that admin\.listen names this address/,
     )
   })

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
@@ -95,11 +95,25 @@ describe('the operator of three processes', () => {
       `[[targets]]\nurl = "ws://localhost:${server.port}"\n\n[[phases]]\nname = "one"\nduration = "1s"\nrate = 2\n\n[[sessions]]\nname = "user"\nprobability = 100\nsteps = [{ connect = { path = "/socket/websocket?vsn=2.0.0" } }]\n`,
     )
     const operator = new URL(await server.admin('/')).origin
-    const { status, stderr } = spawnSync(binary('watchfire'), ['load', scenario, '--operator', operator], {
-      encoding: 'utf8',
-      env: { ...process.env, WATCHFIRE_ADMIN_TOKEN: TOKEN },
-    })
-    assert.equal(status, 0, stderr)
+    const load = (/** @type {string} */ token) => {
+      const options = ['load', scenario, '--operator', operator, '--json', `${folder}/load.json`, '--report', `${folder}/load.html`]
+      const env = { ...process.env, WATCHFIRE_ADMIN_TOKEN: token }
+      const { status, stdout, stderr } = spawnSync(binary('watchfire'), options, { encoding: 'utf8', env })
+      assert.equal(status, 0, stderr)
+      return { stdout, stderr, ...JSON.parse(readFileSync(`${folder}/load.json`, 'utf8')) }
+    }
+    // A load without the token runs, and says what its reader lacks.
+    const cause = `${operator} requires the operator's token in WATCHFIRE_ADMIN_TOKEN`
+    for (const token of ['', 'wrong']) {
+      const { stdout, stderr, counts, without_mark } = load(token)
+      assert.equal(stderr, `warning: the operator's page does not show this load: ${cause}\n`)
+      assert.deepEqual([counts.finished, without_mark], [2, cause])
+      for (const report of [stdout, readFileSync(`${folder}/load.html`, 'utf8')]) {
+        assert(report.includes(`the server's figures have no mark of this load: ${cause}`), report)
+      }
+    }
+    const { stderr, without_mark } = load(TOKEN)
+    assert.deepEqual([stderr, without_mark], ['', null])
     const notes = (await call(server, '/admin/events')).events.filter(({ kind }) => kind === 'note')
     assert.deepEqual(
       notes.map(({ text }) => text),

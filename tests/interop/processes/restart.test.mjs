@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 
 import { connect, freshTopic, variants, newestWay } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
-import { ROOMS, isRunning, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, isRunning, startUpgradable, startWatchfire } from '../lib/server.mjs'
 import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
 
 /** A client in a room, with the messages that it received. */
@@ -51,17 +51,8 @@ const steady = variants.filter(({ library, isPoll }) => !(isPoll && library.vers
 describe('a restart with SIGUSR2', () => {
   for (const processes of [1, 3]) {
     it(`brings every stock client back into its room, with ${processes} processes`, async (t) => {
-      const server = await startWatchfire({ processes, settings: { ...ROOMS, 'server.drain_period': '1s' } })
-      const children = () => server.workers()
-      const before = children()
-      let successor
-      t.after(async () => {
-        if (successor && isRunning(successor)) {
-          process.kill(successor, 'SIGTERM')
-          await waitUntil(() => !isRunning(successor), 'the new program ends')
-        }
-        await server.stop()
-      })
+      const settings = { ...ROOMS, 'server.drain_period': '1s' }
+      const { server, upgrade } = await startUpgradable(t, { processes, settings })
       const topic = freshTopic('rooms')
       const members = []
       for (const variant of steady) members.push(await member(t, server, variant, topic))
@@ -69,9 +60,8 @@ describe('a restart with SIGUSR2', () => {
       const session = await LongPollSession.open(server)
 
       // Tools that rotate logs send this signal. It changes nothing.
-      for (const pid of [server.pid, ...before]) process.kill(pid, 'SIGUSR1')
-      process.kill(server.pid, 'SIGUSR2')
-      successor = await waitUntil(() => children().find((pid) => !before.includes(pid)), 'the new program starts')
+      for (const pid of [server.pid, ...server.workers()]) process.kill(pid, 'SIGUSR1')
+      const successor = await upgrade()
       await waitUntil(() => !isRunning(server.pid), 'the old program ends')
       assert.ok(isRunning(successor), server.stderr)
       await waitUntil(() => members.every(({ client }) => client.joinsSent.length > 1), 'all clients join again', 4 * SOON_MS)

@@ -9,10 +9,12 @@ import { newVisitor, startServer } from '../page-driver.mjs'
 import { honestHolder, joinPage } from '../raw-peer.mjs'
 
 /**
- * Round trips to the server after the app has loaded. The socket takes two, and the code of a page loads meanwhile. The join takes two
- * more, because the server passes its request for the first block on to the holder.
+ * Round trips to the server after the app has loaded, its style sheet included. The join takes two, because the server passes its request
+ * for the first block on to the holder. One more is the rest of the socket's opening, which begins while the app loads.
  */
-const ROUND_TRIPS_MAX = 4
+const ROUND_TRIPS_MAX = 3
+/** And after the document: one for the script that opens the socket, two for the socket, and two for the join. */
+const ROUND_TRIPS_OF_ALL_MAX = 5
 
 test('a page of 20 KB is on screen two round trips after the socket is open', async (t) => {
   const page = blocksOf(Buffer.from(`# A trip\n\n${'We walk along the river. '.repeat(800)}\n\nThe end.\n`))
@@ -44,11 +46,13 @@ test('a page of 20 KB is on screen two round trips after the socket is open', as
   const stepOf = (pattern) => events.findLast(({ what }) => pattern.test(what))?.step
   const loaded = stepOf(/^loaded \/assets\/first-/)
   const roundTrips = (stepOf(/^shown/) - loaded) / 2
+  const ofAll = (stepOf(/^shown/) - stepOf(/^loaded \/p\//)) / 2
   const sinceJoin = (stepOf(/^shown/) - stepOf(/^sent phx_join of page/)) / 2
   for (const { step, what } of events) t.diagnostic(`${(step - loaded) / 2}: ${what}`)
   assert.equal(holder.wantsReceived.length, 1, 'the first block is requested once')
   assert(sinceJoin <= 2, `from the join, it took ${sinceJoin} round trips`)
   assert(roundTrips <= ROUND_TRIPS_MAX, `from the app, it took ${roundTrips} round trips`)
+  assert(ofAll <= ROUND_TRIPS_OF_ALL_MAX, `from the document, it took ${ofAll} round trips`)
 })
 
 /** The event of a message of Phoenix, with its topic. */

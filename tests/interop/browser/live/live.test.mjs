@@ -55,8 +55,9 @@ test('a live page grows in the tabs of its readers and in a terminal, and late r
     // The reader reloads while nobody else has the page.
     await late.leave()
     await terminal.interrupt()
+    await reader.waitForText('nobody else has been here since')
     await reader.tab.reload()
-    await reader.waitForText('Live · 6 entries')
+    await reader.waitForText('The writer is not here. No entries can follow')
     assert.deepEqual(await wordsOf(reader, 6), expected)
     assert.deepEqual(await reader.waitForPicture('pier.png'), [64, 48])
   }

@@ -38,7 +38,7 @@ function compare(walk, name) {
 
 /** A visitor whose announcements are noted. */
 async function walker(t, server, options = {}) {
-  const person = await newVisitor(t, server, { locale: 'en-GB', permissions: ['notifications'], ...options })
+  const person = await newVisitor(t, server, { locale: 'en-GB', permissions: ['notifications', 'clipboard-write'], ...options })
   await noteAnnouncements(person.tab.context())
   return person
 }
@@ -72,7 +72,7 @@ test('a first visit with a screen reader', async (t) => {
 
   const friend = await newVisitor(t, server)
   await friend.goTo(tab.url())
-  await person.waitForText('2 people have all of it, including you.')
+  await person.waitForText('2 people have this page')
   walk.step('A friend opens the link.', await announced())
 
   const link = await friend.sharePage({ text: OF_A_FRIEND })
@@ -142,8 +142,8 @@ test('a first visit with a keyboard only', async (t) => {
   walk.step('The page of a friend:', await tabThrough())
   await person.tabTo('Share')
   await keyboard.press('Enter')
-  await waitUntil(async () => (await person.focused()) === 'Link to this page', 'the link has the focus')
-  walk.step('Enter on *Share* moves the focus to:', [await readFocus(person.tab)])
+  await waitUntil(async () => (await person.focused()) === 'Copied', 'the link is copied')
+  walk.step('Enter on *Share* copies the link. The focus stays on:', [await readFocus(person.tab)])
 
   await person.goTo(UNAVAILABLE_PAGE)
   await person.tab.getByRole('button', { name: 'Tell me when it is back' }).waitFor()
@@ -174,7 +174,11 @@ test('a first visit at 200 % zoom, and at 400 %', async (t) => {
         await person.openDetails()
         await person.tab.getByRole('button', { name: 'Copy and change' }).waitFor()
       }
-      if (name === 'home') await person.waitForText('What are the limits?')
+      if (address === UNAVAILABLE_PAGE) await person.tab.getByRole('button', { name: 'Tell me when it is back' }).waitFor()
+      if (name === 'home') {
+        await person.waitForText('What are the limits?')
+        await person.tab.getByRole('switch', { name: 'Live' }).waitFor()
+      }
       const { wide, cut, small, controls } = await person.tab.evaluate(measure)
       assert.deepEqual({ wide, cut, small }, { wide: 0, cut: [], small: [] }, `${name} at ${zoom}`)
       seen.push(`${name}: ${controls} controls, all reached by scrolling down`)

@@ -19,7 +19,7 @@ export async function bundleWeb(folder) {
       outDir: folder,
       emptyOutDir: false,
       copyPublicDir: false,
-      target: 'node20',
+      target: 'node20.19',
       rolldownOptions: { output: { entryFileNames: 'web.mjs' } },
     },
   })

@@ -2,9 +2,9 @@
 # Runs make targets one after another, and stops at the first that fails, unless it shall keep going. Then prints the minutes
 # and CPU minutes of each.
 #
-#   tests/stages.sh [--keep-going] TARGET...
+#   tests/targets.sh [--keep-going] TARGET...
 #
-# On a machine that others use too, the CPU minutes of a stage say more than its minutes.
+# On a machine that others use too, the CPU minutes of a target say more than its minutes.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 times=$(mktemp)
@@ -18,24 +18,24 @@ measure() {
   cpu_ms=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); ms += (part[1] * 60 + part[2]) * 1000 } printf "%d", ms }' "$times")
 }
 
-table='minutes    CPU  stage'
-row() { table+=$(awk -v wall="$1" -v cpu="$2" -v stage="$3" 'BEGIN { printf "\n%7.1f %6.1f  %s", wall / 60000, cpu / 60000, stage }'); }
+table='minutes    CPU  target'
+row() { table+=$(awk -v wall="$1" -v cpu="$2" -v target="$3" 'BEGIN { printf "\n%7.1f %6.1f  %s", wall / 60000, cpu / 60000, target }'); }
 
 keep_going=
 [ "${1:-}" != --keep-going ] || { keep_going=yes; shift; }
 failed=()
 measure
 began=$wall_ms
-for stage in "$@"; do
-  [ ${#failed[@]} = 0 ] || [ -n "$keep_going" ] || { table+=$'\n'"      -      -  $stage: did not run"; continue; }
-  stage_began=$wall_ms cpu_began=$cpu_ms result=
-  ${MAKE:-make} --no-print-directory "$stage" || { failed+=("$stage"); result=': FAILED'; }
+for target in "$@"; do
+  [ ${#failed[@]} = 0 ] || [ -n "$keep_going" ] || { table+=$'\n'"      -      -  $target: did not run"; continue; }
+  target_began=$wall_ms cpu_began=$cpu_ms result=
+  ${MAKE:-make} --no-print-directory "$target" || { failed+=("$target"); result=': FAILED'; }
   measure
-  row $((wall_ms - stage_began)) $((cpu_ms - cpu_began)) "$stage$result"
+  row $((wall_ms - target_began)) $((cpu_ms - cpu_began)) "$target$result"
 done
-row $((wall_ms - began)) "$cpu_ms" "all stages"
+row $((wall_ms - began)) "$cpu_ms" "all"
 
 printf '\n%s\n' "$table"
-for stage in "${failed[@]}"; do echo "stage $stage failed; \`make $stage\` runs it alone" >&2; done
+for target in "${failed[@]}"; do echo "failed: \`make $target\` runs it alone" >&2; done
 [ ${#failed[@]} = 0 ] || exit 1
 echo "all tests passed"
