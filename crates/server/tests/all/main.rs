@@ -13,11 +13,22 @@ mod rules;
 mod support;
 mod testing;
 
-use watchfire::{RunningServer, Server};
+use watchfire::{RunningServer, Server, Settings, StartError};
 use watchfire_operator::Operator;
 
 /// A server with all that this program tests.
+fn with_operator(settings: Settings) -> Server {
+    Server::new(settings).with(Operator::new())
+}
+
+fn start(settings: Settings) -> RunningServer {
+    with_operator(settings).start().expect("the server starts")
+}
+
+fn start_error(settings: Settings) -> StartError {
+    with_operator(settings).start().err().expect("the server does not start")
+}
+
 fn server() -> RunningServer {
-    let server = Server::new(support::settings()).with(Operator::new());
-    server.start().expect("the server starts")
+    start(support::settings())
 }

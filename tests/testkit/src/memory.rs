@@ -6,23 +6,32 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread allocated and did not free. Negative when it freed those of other
-    /// threads.
+    /// Negative when the thread freed bytes of other threads.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-struct Counting;
+/// The allocator of a program that counts. It has the number of bytes that an allocation of a size takes:
+/// `#[global_allocator] static ALLOCATOR: CountingAllocator = CountingAllocator(|size| size);`
+pub struct CountingAllocator(pub fn(usize) -> usize);
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+/// The bytes that this thread allocated and has not freed.
+pub fn allocated() -> isize {
+    ALLOCATED.get()
+}
 
 /// Runs `work` on this thread. Returns its result and its peak of allocated bytes.
-pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
+pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATED.get();
     PEAK.set(before);
     let result = work();
     (result, PEAK.get().saturating_sub(before).unsigned_abs())
+}
+
+impl CountingAllocator {
+    fn taken(&self, size: usize) -> isize {
+        (self.0)(size) as isize
+    }
 }
 
 fn count(bytes: isize) {
@@ -35,27 +44,27 @@ fn count(bytes: isize) {
 // SAFETY: every call is handed to `System` with the caller's own arguments, so its guarantees are
 // ours. Counting touches only `Cell`s in thread-locals that are initialised at compile time and
 // have no destructor, so it neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
+        count(self.taken(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
+        count(self.taken(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
+        count(-self.taken(layout.size()));
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size as isize - layout.size() as isize);
+        count(self.taken(size) - self.taken(layout.size()));
         // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
