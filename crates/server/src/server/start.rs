@@ -12,7 +12,7 @@ use super::running::RunningServer;
 use super::start_error::StartError;
 use crate::feature::{Running, Started};
 use crate::http;
-use crate::shard::{Shard, Shared};
+use crate::shard::{ServerShard, Shared};
 
 /// Starts a process whose parts are built.
 pub(super) fn start(
@@ -34,7 +34,7 @@ pub(super) fn start(
     let of_shards = shared.clone();
     let sockets = watchfire_sockets::start(sockets, router, move |id, shards| {
         of_shards.endpoint.connect(shards);
-        Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
+        ServerShard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
     })?;
     let sockets_max = sockets.limits().sockets_max as u64;
     shared.metrics.sockets.set(shared.cluster.me().0, sockets.counters(), sockets_max);

@@ -13,7 +13,7 @@ use crate::token::SessionId;
 /// The content type of every long-poll response.
 pub(crate) const CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// Ticks in which the age of every session and parked request is checked once.
-pub(super) const SWEEP_TICKS: usize = 10;
+pub(super) const SWEEP_TICKS: u32 = 10;
 
 /// How many times its limits the queue of a client that polls in time may hold, if it is filled with
 /// broadcasts, whose memory all sessions share.
