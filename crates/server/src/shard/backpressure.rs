@@ -15,7 +15,7 @@ use watchfire_types::{Instant, ShardId, SocketId};
 
 use super::client::Transport;
 use super::clients::Clients;
-use super::shared::Shared;
+use super::process_state::ProcessState;
 use crate::channel_api::{Flows, Waiter};
 use crate::metrics::ShardMetrics;
 
@@ -27,7 +27,7 @@ pub(super) type PostAnswer = oneshot::Sender<Result<Status, BodyError>>;
 /// The awaited subscribers of a shard, and its publishers that wait.
 pub(super) struct Backpressure {
     shard: ShardId,
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     metrics: Arc<ShardMetrics>,
     /// By topic: the keys of subscribers that were awaited when they got their last message.
     awaited: HashMap<Box<str>, BTreeSet<u32>>,
@@ -48,7 +48,7 @@ enum Publisher {
 }
 
 impl Backpressure {
-    pub fn new(shard: ShardId, shared: Arc<Shared>, metrics: Arc<ShardMetrics>) -> Self {
+    pub fn new(shard: ShardId, shared: Arc<ProcessState>, metrics: Arc<ShardMetrics>) -> Self {
         let (awaited, waiting) = (HashMap::new(), Vec::new());
         Backpressure { shard, shared, metrics, awaited, waiting, post_topic: None }
     }

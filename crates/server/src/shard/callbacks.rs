@@ -10,7 +10,7 @@ use watchfire_types::Instant;
 
 use super::ServerShard;
 use super::clients::{ClientChannel, Clients};
-use super::shared::Shared;
+use super::process_state::ProcessState;
 use crate::channel_api::{
     AnyChannel, AnyStates, ChannelAddress, Crash, Effect, HandleIn, Outcome, ReplyTo, Socket,
     StateId, encoding,
@@ -18,7 +18,7 @@ use crate::channel_api::{
 
 /// Runs callbacks of an application's channels, and has the states of these.
 pub(super) struct Callbacks {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     /// The states of the joined clients of each channel, by the channel's number.
     states: Vec<AnyStates>,
     /// Effects that the running callback requested; empty between callbacks.
@@ -26,7 +26,7 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<ProcessState>) -> Self {
         Callbacks { states: shared.registry.states(), shared, effects: Vec::new() }
     }
 

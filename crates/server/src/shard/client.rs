@@ -10,8 +10,8 @@ use watchfire_sockets::{Handshake, Sockets};
 use watchfire_types::{Instant, SocketId};
 
 use super::connect_rules::ConnectQuestion;
+use super::process_state::ProcessState;
 use super::session::Session;
-use super::shared::Shared;
 use crate::addresses::CountedAddress;
 use crate::channel_api::{Body, Connected, StateId};
 use crate::settings::Limits;
@@ -89,7 +89,7 @@ impl Client {
     }
 
     /// Whether publishers to the client should wait until it has read.
-    pub fn is_awaited(&self, shared: &Shared, sockets: &Sockets) -> bool {
+    pub fn is_awaited(&self, shared: &ProcessState, sockets: &Sockets) -> bool {
         match &self.transport {
             Transport::WebSocket(socket) => sockets.is_awaited(*socket),
             Transport::LongPoll(session) => session.is_awaited(shared, sockets),

@@ -10,14 +10,14 @@ use super::clients::Clients;
 use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, origin_of};
 use super::long_polls::is_session;
 use super::parking::route_parked;
-use super::shared::Shared;
+use super::process_state::ProcessState;
 use crate::feature::Verdict;
 use crate::proxies::ForwardedClient;
 use crate::token::{TokenKey, request_token};
 
 /// Routes a request by its head alone. `clients` are those of the shard that received it.
 pub(super) fn route_request(
-    shared: &Shared,
+    shared: &ProcessState,
     clients: &Clients,
     from: SocketAddr,
     head: &RequestHead<'_>,
@@ -41,7 +41,11 @@ pub(super) fn route_request(
     }
 }
 
-fn route_websocket(shared: &Shared, from: SocketAddr, head: &RequestHead<'_>) -> Route<Ticket> {
+fn route_websocket(
+    shared: &ProcessState,
+    from: SocketAddr,
+    head: &RequestHead<'_>,
+) -> Route<Ticket> {
     let metrics = &shared.metrics;
     let key = match head.websocket_key() {
         Ok(key) => key,
@@ -87,7 +91,7 @@ fn route_websocket(shared: &Shared, from: SocketAddr, head: &RequestHead<'_>) ->
 /// parked; a GET for a session of another shard moves there. All other requests go to the
 /// router, which opens sessions and reads POSTs.
 fn route_poll(
-    shared: &Shared,
+    shared: &ProcessState,
     clients: &Clients,
     from: SocketAddr,
     head: &RequestHead<'_>,
@@ -118,7 +122,7 @@ fn route_poll(
 
 /// The client of a request, which may have come through proxies.
 fn client_of<'a>(
-    shared: &Shared,
+    shared: &ProcessState,
     from: SocketAddr,
     head: &'a RequestHead<'_>,
 ) -> ForwardedClient<'a> {

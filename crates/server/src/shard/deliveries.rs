@@ -11,8 +11,8 @@ use super::client::{Client, Transport, Use, is_id_topic};
 use super::clients::{Clients, Recipient};
 use super::histories::Histories;
 use super::long_polls::drive_session;
+use super::process_state::ProcessState;
 use super::session::SessionState;
-use super::shared::Shared;
 use super::watched_clients::WatchedClients;
 use crate::channel_api::{
     Body, Broadcast, ChannelAddress, Direction, Encoded, Reply, ReplyTo, encoding,
@@ -24,13 +24,13 @@ const GOING_AWAY: u16 = 1001;
 
 /// Sends messages to clients, and keeps those of the clients that an operator watches.
 pub(super) struct Deliveries {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     metrics: Arc<ShardMetrics>,
     watched: WatchedClients,
 }
 
 impl Deliveries {
-    pub fn new(shared: Arc<Shared>, metrics: Arc<ShardMetrics>) -> Self {
+    pub fn new(shared: Arc<ProcessState>, metrics: Arc<ShardMetrics>) -> Self {
         Deliveries { shared, metrics, watched: WatchedClients::default() }
     }
 
@@ -268,7 +268,7 @@ enum Delivered {
 
 /// `has_room`: a queue that moves may exceed its limit.
 fn deliver(
-    shared: &Shared,
+    shared: &ProcessState,
     client: &mut Client,
     sockets: &mut Sockets,
     broadcast: &Broadcast,

@@ -11,20 +11,20 @@ use watchfire_types::{Instant, SocketId};
 
 use super::client::Transport;
 use super::clients::Clients;
+use super::process_state::ProcessState;
 use super::session::{SWEEP_TICKS, Session, SessionState, connection};
-use super::shared::Shared;
 use crate::channel_api::Connected;
 use crate::token::SessionId;
 
 /// Opens the sessions of a shard, parks their polls, and ends those whose clients are silent.
 pub(super) struct LongPolls {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     /// The key of the client that the sweep checked last.
     swept: u32,
 }
 
 impl LongPolls {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<ProcessState>) -> Self {
         LongPolls { shared, swept: 0 }
     }
 
@@ -101,7 +101,7 @@ pub(super) fn is_session(clients: &Clients, key: u32, generation: u32) -> bool {
 
 /// Gives a session an input, and ends the session if that was its last.
 pub(super) fn drive_session(
-    shared: &Shared,
+    shared: &ProcessState,
     clients: &mut Clients,
     sockets: &mut Sockets,
     key: u32,

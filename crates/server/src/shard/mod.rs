@@ -62,12 +62,12 @@ mod joins;
 mod long_polls;
 mod parking;
 mod presence_rounds;
+mod process_state;
 mod questions;
 mod receiving;
 mod refused_origins;
 mod relay;
 mod session;
-mod shared;
 mod spans;
 mod subscriptions;
 mod upgrades;
@@ -103,9 +103,9 @@ use crate::metrics::ShardMetrics;
 pub(crate) use self::connect_rules::{
     Admitted, ConnectHook, ConnectRefusal, ConnectRequest, ConnectRules, origin_of,
 };
+pub(crate) use self::process_state::ProcessState;
 pub(crate) use self::refused_origins::RefusedOrigins;
 pub(crate) use self::session::CONTENT_TYPE;
-pub(crate) use self::shared::Shared;
 
 /// Messages sent before the event loop handles everything else again.
 const SLICE: usize = 2_000;
@@ -113,7 +113,7 @@ const SLICE: usize = 2_000;
 /// One event loop's clients, topics and channels.
 pub(crate) struct ServerShard {
     id: ShardId,
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     metrics: Arc<ShardMetrics>,
     clients: Clients,
     deliveries: Deliveries,
@@ -214,7 +214,7 @@ impl SocketHandler for ServerShard {
 
 impl ServerShard {
     /// A shard without clients.
-    pub fn new(id: ShardId, shared: Arc<Shared>, seed: u64) -> Self {
+    pub fn new(id: ShardId, shared: Arc<ProcessState>, seed: u64) -> Self {
         let metrics = shared.metrics.add_shard();
         ServerShard {
             id,

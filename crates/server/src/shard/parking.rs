@@ -8,8 +8,8 @@ use watchfire_sockets::{RequestHead, Route, Sockets};
 use watchfire_types::{Instant, ShardId, SocketId};
 
 use super::client::Ticket;
+use super::process_state::ProcessState;
 use super::session::{CONTENT_TYPE, SWEEP_TICKS};
-use super::shared::Shared;
 use crate::channel_api::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 
 /// Set in the keys of requests that a feature parked, so that these differ from the keys of clients. The
@@ -123,7 +123,7 @@ fn index_of(key: u32) -> usize {
 }
 
 /// Where a request belongs that a feature may park; `None` for a request of the router.
-pub(super) fn route_parked(shared: &Shared, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
+pub(super) fn route_parked(shared: &ProcessState, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
     Some(match shared.parking.as_ref()?.route(head)? {
         ParkRoute::Answer { .. } if shared.is_watched(head.path()) => Route::Http,
         ParkRoute::Answer { name } => Route::Answer { ticket: Ticket::Answered { name } },

@@ -11,7 +11,7 @@ use std::time::Duration;
 use watchfire_hub::Diff;
 use watchfire_types::{Instant, ShardId};
 
-use super::shared::Shared;
+use super::process_state::ProcessState;
 use crate::channel_api::{Body, Broadcast, ShardMessage};
 use crate::presence::{ReplicatedPresence, STRIPES};
 
@@ -58,10 +58,10 @@ impl PresenceRounds {
     pub fn send_next(
         &mut self,
         now: Instant,
-        shared: &Shared,
+        shared: &ProcessState,
         me: ShardId,
     ) -> Option<Arc<Broadcast>> {
-        let Shared { endpoint, presence, .. } = shared;
+        let ProcessState { endpoint, presence, .. } = shared;
         self.late.retain(|(shard, diff)| {
             endpoint.send_to(*shard, ShardMessage::Broadcast(diff.clone())).is_err()
         });

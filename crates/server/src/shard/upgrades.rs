@@ -15,7 +15,7 @@ use watchfire_types::SocketId;
 
 use super::client::{ConnectTicket, Transport};
 use super::clients::Clients;
-use super::shared::Shared;
+use super::process_state::ProcessState;
 use crate::addresses::CountedAddress;
 use crate::channel_api::Connected;
 use crate::hooks::ConnectReply;
@@ -26,7 +26,7 @@ const UPGRADE_BIT: u32 = 1 << 30;
 
 /// The upgrade requests about which the backend decides.
 pub(super) struct WaitingUpgrades {
-    shared: Arc<Shared>,
+    shared: Arc<ProcessState>,
     waiting: Slab<WaitingUpgrade>,
 }
 
@@ -39,7 +39,7 @@ struct WaitingUpgrade {
 }
 
 impl WaitingUpgrades {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<ProcessState>) -> Self {
         WaitingUpgrades { shared, waiting: Slab::new() }
     }
 
