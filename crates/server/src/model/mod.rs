@@ -26,7 +26,6 @@
 
 mod application;
 mod backend;
-mod counts;
 mod oracle;
 mod panics;
 mod plan;

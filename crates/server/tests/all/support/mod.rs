@@ -1,7 +1,7 @@
 //! A server on a free port, and a V2 client.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -58,32 +58,35 @@ impl Client {
     }
 
     pub fn send(&mut self, topic: &str, event: &str, payload: Value) -> String {
-        let reference = self.next_ref.to_string();
-        self.next_ref += 1;
-        let text = json!([null, reference, topic, event, payload]).to_string();
-        self.socket.send(Message::text(text)).expect("the socket is open");
+        let reference = self.next_ref();
+        self.write(json!([null, reference, topic, event, payload]).to_string());
         reference
     }
 
     /// Sends a message in the format of V1.
     pub fn send_v1(&mut self, topic: &str, event: &str, payload: Value) {
         let message = json!({ "topic": topic, "event": event, "payload": payload, "ref": "1" });
-        self.socket.send(Message::text(message.to_string())).expect("the socket is open");
+        self.write(message.to_string());
     }
 
     /// Sends a binary push and returns its ref.
     pub fn send_bytes(&mut self, topic: &str, event: &str, data: &[u8]) -> String {
-        let reference = self.next_ref.to_string();
-        self.next_ref += 1;
-        let lens = [0, reference.len(), topic.len(), event.len()].map(|len| len as u8);
-        let mut frame = vec![0];
-        frame.extend_from_slice(&lens);
-        for field in [&reference, topic, event] {
-            frame.extend_from_slice(field.as_bytes());
-        }
+        let reference = self.next_ref();
+        let mut frame = vec![0, 0];
+        frame.extend([&reference, topic, event].map(|field| field.len() as u8));
+        frame.extend_from_slice(format!("{reference}{topic}{event}").as_bytes());
         frame.extend_from_slice(data);
-        self.socket.send(Message::binary(frame)).expect("the socket is open");
+        self.write(frame);
         reference
+    }
+
+    fn next_ref(&mut self) -> String {
+        self.next_ref += 1;
+        (self.next_ref - 1).to_string()
+    }
+
+    fn write(&mut self, message: impl Into<Message>) {
+        self.socket.send(message.into()).expect("the socket is open");
     }
 
     pub fn join(&mut self, topic: &str, payload: Value) -> Value {
@@ -101,10 +104,7 @@ impl Client {
 
     /// The next message, which must be text.
     pub fn receive(&mut self) -> Value {
-        match self.socket.read().expect("a message arrives") {
-            Message::Text(text) => serde_json::from_str(&text).expect("messages are JSON"),
-            other => panic!("expected text, received {other:?}"),
-        }
+        self.receive_text().expect("the message is text")
     }
 
     /// The next message; `None` if it is binary.
@@ -127,13 +127,10 @@ impl Client {
 
     /// The data of the next binary push. Drops earlier messages.
     pub fn receive_bytes(&mut self) -> Vec<u8> {
-        loop {
-            if let Message::Binary(frame) = self.socket.read().expect("a message arrives") {
-                let fields: usize = frame[1..4].iter().map(|len| usize::from(*len)).sum();
-                assert_eq!(frame[0], 0, "a push");
-                return frame[4 + fields..].to_vec();
-            }
-        }
+        let frame = self.receive_frame();
+        let fields: usize = frame[1..4].iter().map(|len| usize::from(*len)).sum();
+        assert_eq!(frame[0], 0, "a push");
+        frame[4 + fields..].to_vec()
     }
 
     /// The next binary frame. Drops earlier messages.
@@ -159,23 +156,25 @@ impl Client {
 
 /// Sends an HTTP request to an address, on a new connection, and returns the whole response.
 pub fn http_to(address: SocketAddr, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
-    stream.write_all(request.as_bytes()).expect("the request is sent");
+    try_http(address, request).expect("the server answers with text")
+}
+
+fn try_http(address: SocketAddr, request: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.write_all(request.as_bytes())?;
     let mut response = String::new();
-    stream.read_to_string(&mut response).expect("the response is text");
-    response
+    stream.read_to_string(&mut response)?;
+    Ok(response)
+}
+
+fn get_request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
 }
 
 /// The response to a GET; `None` if the server closes the connection without one.
 pub fn try_get(address: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).ok()?;
-    Some(response).filter(|response| !response.is_empty())
+    try_http(address, &get_request(path)).ok().filter(|response| !response.is_empty())
 }
 
 /// Sends an HTTP request on a new connection, and returns the whole response.
@@ -184,7 +183,7 @@ pub fn http(server: &RunningServer, request: &str) -> String {
 }
 
 pub fn get(server: &RunningServer, path: &str) -> String {
-    http(server, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
+    http(server, &get_request(path))
 }
 
 /// The first address of the operator's listener.
@@ -194,8 +193,7 @@ pub fn admin_address(server: &RunningServer) -> SocketAddr {
 
 /// The response of the operator's listener, with its head.
 pub fn metrics(server: &RunningServer) -> String {
-    let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    http_to(admin_address(server), request)
+    http_to(admin_address(server), &get_request("/metrics"))
 }
 
 /// The value of one series of `/metrics`.
