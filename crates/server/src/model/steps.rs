@@ -4,10 +4,12 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use watchfire_channels::Serializer;
 
-use super::oracle::{Asked, Channel, MayEnd, State};
+use super::oracle::{Asked, Channel, Client, MayEnd, State};
 use super::plan::{TOPICS, has_history, token};
 use super::processes::Counts;
+use super::transport::{Opening, Transport};
 use super::world::{Broken, NoteKind, World};
 use crate::testing::frames::Sent;
 
@@ -70,10 +72,19 @@ impl World {
     }
 
     fn connect(&mut self) -> Result<(), Broken> {
-        let is_websocket = self.rng.once_in(2);
-        let is_slow = self.rng.once_in(3);
-        let at = self.open(is_websocket, is_slow)?;
-        let (process, serializer) = (self.clients[at].process, self.clients[at].serializer);
+        let (is_websocket, is_slow) = (self.rng.once_in(2), self.rng.once_in(3));
+        let (at, name) = (self.clients.len(), format!("c{}", self.clients.len()));
+        let serializer = if self.rng.once_in(3) { Serializer::V1 } else { Serializer::V2 };
+        let process = self.rng.index(self.processes.len());
+        let opening = Opening {
+            address: self.processes.address(process),
+            serializer,
+            token: token(&name, Duration::from_secs(3_600)),
+            receive_bytes: is_slow.then_some(4_096),
+        };
+        let transport = Transport::open(opening, is_websocket);
+        let transport = transport.map_err(|end| format!("{name} cannot connect: {end:?}"))?;
+        self.clients.push(Client::new(name, serializer, transport, process));
         let how = if is_websocket { "WebSocket" } else { "long poll" };
         self.tell(at, format!("connects to process {process} ({how}, {serializer:?})"));
         Ok(())
@@ -165,7 +176,7 @@ impl World {
     }
 
     fn is_v1(&self, at: usize) -> bool {
-        self.clients[at].serializer == watchfire_channels::Serializer::V1
+        self.clients[at].serializer == Serializer::V1
     }
 
     /// A message of an earlier join has no reply, unless something else is wrong with it.

@@ -12,9 +12,9 @@ use super::oracle::{
     Asked, Channel, Client, Expected, MayEnd, Note, Notes, Outcome, Pending, SERVER, State,
     position,
 };
-use super::plan::{Plan, TOPICS, has_history, has_presence, token};
+use super::plan::{Plan, TOPICS, has_history, has_presence};
 use super::processes::{Counts, Processes};
-use super::transport::{DEADLINE, End, Opening, Transport};
+use super::transport::{DEADLINE, End, Transport};
 use crate::testing::frames::{Received, Sent};
 
 /// The longest wait for a message, before counts are looked at again.
@@ -67,29 +67,9 @@ impl World {
         }
     }
 
-    // Connecting.
-
-    /// Opens a client; returns its index.
-    pub fn open(&mut self, is_websocket: bool, is_slow: bool) -> Result<usize, Broken> {
-        let name = format!("c{}", self.clients.len());
-        let serializer = if self.rng.once_in(3) { Serializer::V1 } else { Serializer::V2 };
-        let process = self.rng.index(self.processes.len());
-        let opening = Opening {
-            address: self.processes.address(process),
-            serializer,
-            token: token(&name, Duration::from_secs(3_600)),
-            receive_bytes: is_slow.then_some(4_096),
-        };
-        let transport = Transport::open(opening, is_websocket);
-        let transport = transport.map_err(|end| format!("{name} cannot connect: {end:?}"))?;
-        self.clients.push(Client::new(name, serializer, transport, process));
-        Ok(self.clients.len() - 1)
-    }
-
     // Sending.
 
-    /// A message of a client, and a note that its reply is awaited.
-    pub fn message(&mut self, of: usize, topic: &str, event: &str, payload: Value) -> Sent {
+    fn message(&mut self, of: usize, topic: &str, event: &str, payload: Value) -> Sent {
         let client = &mut self.clients[of];
         let reference = client.next_ref;
         client.next_ref += 1;
