@@ -111,7 +111,8 @@ impl ServerShard {
     pub(super) fn stop(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) {
         let topic = self.clients.hub().topic_of(id).to_owned();
         let join_ref = self.leave_channel(sockets, key, id);
-        self.deliveries.close_channel(&mut self.clients, sockets, key, &topic, &join_ref);
+        let message = encoding::close(self.clients[key].serializer, &join_ref, &topic);
+        self.send(sockets, key, message);
     }
 
     /// Ends a channel and tells its client that it has failed. The client joins again.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use watchfire_channels::longpoll::{BINARY_REFUSAL, Input, Status};
-use watchfire_channels::{JoinRef, Message, Serializer};
+use watchfire_channels::{Message, Serializer};
 use watchfire_sockets::Sockets;
 
 use super::backpressure::Backpressure;
@@ -224,36 +224,6 @@ impl Deliveries {
         };
         self.shared.metrics.refused("binary_not_carried");
         Some(Reply::error(refusal))
-    }
-
-    pub fn close_channel(
-        &mut self,
-        clients: &mut Clients,
-        sockets: &mut Sockets,
-        key: u32,
-        topic: &str,
-        join_ref: &JoinRef,
-    ) {
-        let message = encoding::close(clients[key].serializer, join_ref, topic);
-        self.send(clients, sockets, key, message);
-    }
-
-    /// Sends the close of a join that the client has left or replaced. Over V1 nothing is sent.
-    ///
-    /// A V1 frame does not say which join it belongs to. A client that has joined the topic again
-    /// would take the old join's close for the new join's. It needs no close: its own leave, or its
-    /// new join, has ended the old channel.
-    pub fn close_left_channel(
-        &mut self,
-        clients: &mut Clients,
-        sockets: &mut Sockets,
-        key: u32,
-        topic: &str,
-        old: &JoinRef,
-    ) {
-        if clients[key].serializer == Serializer::V2 {
-            self.close_channel(clients, sockets, key, topic, old);
-        }
     }
 }
 

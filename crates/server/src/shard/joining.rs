@@ -3,17 +3,17 @@
 use std::any::Any;
 use std::time::Duration;
 
-use watchfire_channels::{JoinRef, Message, Ref};
+use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 use watchfire_types::Instant;
 
 use super::ServerShard;
 use super::client::{Client, Use};
-use super::joins::{PendingMessage, PendingMessages, ReadyJoin, Wait};
 use super::spans::join_span;
+use super::waiting_joins::{PendingMessage, PendingMessages, ReadyJoin, Wait};
 use crate::channel_api::{
-    ChannelAddress, Crash, NotJoined, Outcome, Refusal, Reply, caught, token_in,
+    ChannelAddress, Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding, token_in,
 };
 
 impl ServerShard {
@@ -266,6 +266,23 @@ impl ServerShard {
     }
 
     // Leaves.
+
+    /// Sends the close of a join that the client has left or replaced. Over V1 nothing is sent.
+    ///
+    /// A V1 frame does not say which join it belongs to. A client that has joined the topic again
+    /// would take the old join's close for the new join's. It needs no close: its own leave, or its
+    /// new join, has ended the old channel.
+    pub(super) fn close_left_channel(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        topic: &str,
+        old: &JoinRef,
+    ) {
+        if self.clients[key].serializer == Serializer::V2 {
+            self.send(sockets, key, encoding::close(Serializer::V2, old, topic));
+        }
+    }
 
     /// Closes the join that a waiting join has replaced. Called when the waiting join ends without a reply,
     /// which the close would have followed.

@@ -11,7 +11,7 @@
 //! - `clients` has the clients, their subscriptions and their channels;
 //! - `deliveries` sends to one client, and broadcasts in slices;
 //! - `callbacks` runs an application's callbacks;
-//! - `joins` has the joins that wait, and the messages after them;
+//! - `waiting_joins` has the joins that wait, and the messages after them;
 //! - `histories` replays missed messages at a join, on topics with a history;
 //! - `long_polls` has the long-poll sessions, `parking` the requests that features park, `upgrades` those
 //!   that wait until the backend has decided about their clients;
@@ -58,7 +58,6 @@ mod connections;
 mod deliveries;
 mod histories;
 mod joining;
-mod joins;
 mod long_polls;
 mod parking;
 mod presence_rounds;
@@ -71,13 +70,14 @@ mod session;
 mod spans;
 mod subscriptions;
 mod upgrades;
+mod waiting_joins;
 mod watched_clients;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use watchfire_channels::{JoinRef, Message};
+use watchfire_channels::Message;
 use watchfire_sockets::{
     CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler, Sockets,
 };
@@ -91,11 +91,11 @@ use self::connecting::route_request;
 use self::connection_scan::Scans;
 use self::deliveries::Deliveries;
 use self::histories::{Histories, Order};
-use self::joins::{Joins, Wait};
 use self::long_polls::LongPolls;
 use self::parking::ParkedRequests;
 use self::presence_rounds::PresenceRounds;
 use self::upgrades::WaitingUpgrades;
+use self::waiting_joins::{Wait, WaitingJoins};
 use crate::channel_api::{Body, Broadcast, ChannelAddress, Encoded, Reply, ReplyTo, ShardMessage};
 use crate::cluster::ProcessLoad;
 use crate::metrics::ShardMetrics;
@@ -118,7 +118,7 @@ pub(crate) struct ServerShard {
     clients: Clients,
     deliveries: Deliveries,
     callbacks: Callbacks,
-    joins: Joins,
+    joins: WaitingJoins,
     histories: Histories,
     long_polls: LongPolls,
     parked: ParkedRequests,
@@ -221,7 +221,7 @@ impl ServerShard {
             clients: Clients::new(shared.cluster.me(), id, seed, metrics.clone()),
             deliveries: Deliveries::new(shared.clone(), metrics.clone()),
             callbacks: Callbacks::new(shared.clone()),
-            joins: Joins::default(),
+            joins: WaitingJoins::default(),
             histories: Histories::new(shared.history.clone()),
             long_polls: LongPolls::new(shared.clone()),
             parked: ParkedRequests::new(id, shared.parking.clone()),
@@ -419,9 +419,5 @@ impl ServerShard {
 
     fn answer(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>, reply: &Reply) {
         self.deliveries.answer(&mut self.clients, sockets, key, message, reply);
-    }
-
-    fn close_left_channel(&mut self, sockets: &mut Sockets, key: u32, topic: &str, old: &JoinRef) {
-        self.deliveries.close_left_channel(&mut self.clients, sockets, key, topic, old);
     }
 }

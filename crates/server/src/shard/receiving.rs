@@ -9,8 +9,8 @@ use watchfire_sockets::Sockets;
 use super::ServerShard;
 use super::backpressure::PostAnswer;
 use super::client::{Client, Transport, Use};
-use super::joins::PendingMessage;
 use super::long_polls::is_session;
+use super::waiting_joins::PendingMessage;
 use crate::channel_api::{Body, Direction, Reply, encoding};
 use crate::token::SessionId;
 

@@ -41,7 +41,7 @@ const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The joins of a shard that wait, and the messages that their clients sent after them.
 #[derive(Default)]
-pub(super) struct Joins {
+pub(super) struct WaitingJoins {
     /// Joins that wait for other processes, with the numbers of the subscriptions they wait for.
     for_processes: VecDeque<(u64, ChannelAddress)>,
     for_logs: VecDeque<TimedJoin>,
@@ -105,7 +105,7 @@ impl PendingMessages {
     }
 }
 
-impl Joins {
+impl WaitingJoins {
     // Messages after a join.
 
     /// Whether the messages of a client wait for its join.
@@ -291,7 +291,12 @@ mod tests {
     const NOW: Instant = Instant::ZERO;
 
     /// A client joins a topic, and the join waits.
-    fn defer(joins: &mut Joins, clients: &mut Clients, topic: &str, wait: Wait) -> ChannelAddress {
+    fn defer(
+        joins: &mut WaitingJoins,
+        clients: &mut Clients,
+        topic: &str,
+        wait: Wait,
+    ) -> ChannelAddress {
         let key = client(clients);
         let message = Message {
             join_ref: Ref::NULL,
@@ -305,13 +310,13 @@ mod tests {
         clients.address(id)
     }
 
-    fn next(joins: &mut Joins, clients: &Clients, up_to: u64) -> Option<ChannelAddress> {
+    fn next(joins: &mut WaitingJoins, clients: &Clients, up_to: u64) -> Option<ChannelAddress> {
         joins.next_of_processes(clients, NOW, up_to, |_| false).map(|ready| ready.address)
     }
 
     #[test]
     fn joins_go_on_in_order_when_the_processes_have_answered_their_subscriptions() {
-        let (mut joins, mut clients) = (Joins::default(), clients());
+        let (mut joins, mut clients) = (WaitingJoins::default(), clients());
         let [first, second, third] =
             [1, 1, 2].map(|number| defer(&mut joins, &mut clients, "a", Wait::Processes(number)));
         assert_eq!(next(&mut joins, &clients, 0), None);
@@ -326,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_join_whose_topic_has_no_log_waits_for_it_after_the_processes() {
-        let (mut joins, mut clients) = (Joins::default(), clients());
+        let (mut joins, mut clients) = (WaitingJoins::default(), clients());
         let address = defer(&mut joins, &mut clients, "a", Wait::Processes(1));
         assert!(joins.next_of_processes(&clients, NOW, 1, |_| true).is_none());
         let mut at = |now, lacks_log: bool| {
@@ -340,10 +345,10 @@ mod tests {
 
     #[test]
     fn each_join_that_waits_for_room_is_looked_at_once_after_the_one_before_it_went_on() {
-        let (mut joins, mut clients) = (Joins::default(), clients());
+        let (mut joins, mut clients) = (WaitingJoins::default(), clients());
         let all = [0; 3].map(|_| defer(&mut joins, &mut clients, "a", Wait::Room));
         let mut left = joins.waiting(Wait::Room);
-        let mut next = |joins: &mut Joins, crowded: &[u32]| {
+        let mut next = |joins: &mut WaitingJoins, crowded: &[u32]| {
             let is_crowded = |_: &str, key: u32| crowded.contains(&key);
             let ready = joins.next_timed(&clients, NOW, Wait::Room, &mut left, is_crowded);
             ready.map(|ready| ready.address)
@@ -359,7 +364,7 @@ mod tests {
 
     #[test]
     fn messages_after_a_join_wait_in_order_up_to_a_bound() {
-        let (mut joins, mut clients) = (Joins::default(), clients());
+        let (mut joins, mut clients) = (WaitingJoins::default(), clients());
         assert!(!joins.delays(0));
         defer(&mut joins, &mut clients, "a", Wait::Log);
         assert!(joins.delays(0) && !joins.delays(1));
