@@ -71,7 +71,6 @@ mod channel_api;
 mod cluster;
 mod embedded;
 pub mod feature;
-mod hangups;
 mod history;
 mod hooks;
 mod http;

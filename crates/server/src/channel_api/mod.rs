@@ -30,6 +30,7 @@ mod watched_messages;
 pub use address::ChannelAddress;
 pub use address::{RelayKind, ReplyTo};
 pub use broadcast::Broadcast;
+pub(crate) use broadcast::Placed;
 pub use channel::NotJoined;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub(crate) use connect::token_in;

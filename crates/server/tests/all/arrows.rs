@@ -15,7 +15,6 @@ const ORDER: &[&str] = &[
     "memory",
     "process",
     "service_manager",
-    "hangups",
     "seed",
     "token",
     "unix_time",

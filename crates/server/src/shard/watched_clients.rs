@@ -46,7 +46,7 @@ const PAYLOAD_BYTES_MAX: usize = 1_000;
 
 /// The connections of a shard that an operator watches.
 #[derive(Default)]
-pub(super) struct Watches(Vec<Watch>);
+pub(super) struct WatchedClients(Vec<Watch>);
 
 /// A call for the messages of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ struct Watch {
     messages: VecDeque<WatchedMessage>,
 }
 
-impl Watches {
+impl WatchedClients {
     /// Whether any connection is watched. It is asked for each message of each client.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_last_messages_remain_and_the_others_are_counted() {
-        let mut watches = Watches::default();
+        let mut watches = WatchedClients::default();
         watches.call(Instant::ZERO, 1, READ);
         for n in 0..250 {
             let text = n.to_string();
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn payloads_are_kept_only_while_they_are_asked_for() {
-        let mut watches = Watches::default();
+        let mut watches = WatchedClients::default();
         watches.call(Instant::ZERO, 1, READ);
         let long = "ü".repeat(3_000);
-        let note = |watches: &mut Watches| {
+        let note = |watches: &mut WatchedClients| {
             watches.note(1, Direction::Sent, &long, "e", Payload::Json(&long));
             watches.note(1, Direction::Sent, "t", "e", Payload::Binary(&[255; 9]));
         };
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_watch_ends_with_its_client_or_after_silence() {
-        let mut watches = Watches::default();
+        let mut watches = WatchedClients::default();
         for key in 0..4 {
             watches.call(Instant::ZERO, key, READ);
         }

@@ -7,7 +7,7 @@ use axum::Router;
 use watchfire_settings::SectionType;
 
 use super::checks::check_listen;
-use super::role::SharedListeners;
+use super::process_role::SharedListeners;
 use super::start_error::StartError;
 use crate::channel_api::{Endpoint, Registry};
 use crate::feature::Feature;
@@ -30,7 +30,7 @@ impl FeatureAddresses {
 }
 
 /// The settings of a server, and what an application gave it.
-pub(super) struct Given {
+pub(super) struct Definition {
     pub settings: Settings,
     pub features: Vec<Box<dyn Feature>>,
     pub registry: Registry,
@@ -39,7 +39,7 @@ pub(super) struct Given {
     pub return_memory: Option<ReturnMemory>,
 }
 
-impl Given {
+impl Definition {
     /// Checks that the server and its features can listen on all their addresses.
     pub fn check_listen(&self) -> Result<(), StartError> {
         let of_features =

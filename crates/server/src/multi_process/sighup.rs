@@ -11,12 +11,12 @@ use watchfire_types::NodeId;
 /// A worker is included only once it is ready: before that, the signal would end it. It loads the
 /// current files at its start anyway.
 #[derive(Debug, Default)]
-pub(crate) struct Hangups {
+pub(super) struct SighupForwarding {
     starting: BTreeMap<NodeId, Pid>,
     ready: BTreeMap<NodeId, Pid>,
 }
 
-impl Hangups {
+impl SighupForwarding {
     /// Notes the processes that start and end.
     pub fn note(&mut self, event: &SupervisorEvent) {
         match event {

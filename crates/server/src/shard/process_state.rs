@@ -19,7 +19,7 @@ use crate::settings::Limits;
 use crate::token::TokenKey;
 
 /// State that the shards of a process share. The router uses it for long polls.
-pub(crate) struct Shared {
+pub(crate) struct ProcessState {
     pub limits: Limits,
     pub longpoll: LongPollLimits,
     pub registry: Registry,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub logged_paths: Box<[String]>,
 }
 
-impl Shared {
+impl ProcessState {
     /// Whether requests to a path are logged or traced, which the router does.
     pub fn is_watched(&self, path: &str) -> bool {
         watchfire_traces::is_on() || self.logged_paths.iter().any(|start| path.starts_with(start))
