@@ -10,7 +10,7 @@ use super::program::{
     Serializer, Set, SetTo, StepId, Think, Wanted,
 };
 use super::text::{Place, Slots, Text, Variables};
-use super::{Reconnect, Session};
+use super::{RECOVERED, Reconnect, Session};
 
 /// Most steps with a name of their own.
 const STEPS_MAX: usize = 1000;
@@ -265,14 +265,16 @@ impl<'a> Compiler<'a> {
                     .into(),
             );
         }
-        let recovered = is_in_order.then(|| self.step("recovered")).transpose()?;
+        if is_in_order {
+            self.step(RECOVERED)?;
+        }
         self.push_op(Op::Send(Box::new(Send {
             step,
             message,
             wanted,
             is_broadcast,
             is_delivered,
-            recovered,
+            is_in_order,
             effect,
             answer,
         })))

@@ -59,7 +59,7 @@ impl Compiler<'_> {
         if std::mem::replace(&mut self.polls_beside, true) {
             return Err("a session has at most one poll beside its other steps".into());
         }
-        self.push_op(Op::PollBeside(Box::new(poll)))
+        self.push_op(Op::BackgroundPoll(Box::new(poll)))
     }
 
     /// A request with only a name, a method and a path.
