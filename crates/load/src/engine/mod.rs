@@ -118,6 +118,7 @@ struct User {
     memory: Option<Box<Memory>>,
 }
 
+#[derive(Default)]
 struct Memory {
     values: Values,
     cookies: CookieJar,
@@ -151,19 +152,7 @@ impl User {
     fn memory(&mut self, scenario: &Scenario) -> &mut Memory {
         let slots = scenario.sessions[self.progress.session()].slots;
         self.memory.get_or_insert_with(|| {
-            Box::new(Memory {
-                values: Values::new(slots),
-                cookies: CookieJar::default(),
-                attempts: Attempts::default(),
-                groups: Groups::default(),
-                kept: [None, None],
-                companion: None,
-                visit: None,
-                files: None,
-                rate_limit: None,
-                broken: None,
-                order: Order::default(),
-            })
+            Box::new(Memory { values: Values::new(slots), ..Memory::default() })
         })
     }
 }

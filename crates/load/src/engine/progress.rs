@@ -257,6 +257,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::connecting;
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -264,9 +265,7 @@ mod tests {
 
     #[test]
     fn a_late_answer_does_not_move_when_the_next_step_is_due() {
-        let text = "targets = [{ url = 'ws://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
-                    sessions = [{ steps = [{ connect = { path = '/' } }] }]";
-        let scenario = Scenario::parse("progress.toml", text).unwrap();
+        let scenario = connecting("");
         let mut reports = Reports::new(&scenario);
         let mut progress = Progress::new(0, at(0));
         let think = Duration::from_millis(100);

@@ -60,6 +60,7 @@ struct StepTimes {
     last_done_at: Duration,
 }
 
+#[derive(Default)]
 pub(super) struct Reports<'a> {
     step_names: &'a [String],
     counts: Counts,
@@ -86,22 +87,11 @@ impl<'a> Reports<'a> {
         let counters = order::COUNTERS.iter().filter(|_| scenario.recovered.is_some());
         Reports {
             step_names: &scenario.steps,
-            counts: Counts::default(),
-            lateness: Histogram::new(),
-            delivery: Histogram::new(),
-            receipts: ReceiptRecorder::default(),
-            sent: Vec::new(),
-            sent_total: 0,
             steps: scenario.steps.iter().map(|_| None).collect(),
-            page_times: Histogram::new(),
-            session_times: Histogram::new(),
-            statuses: BTreeMap::new(),
-            errors: BTreeMap::new(),
             counters: counters.map(|name| (*name, 0)).collect(),
-            matches: Vec::new(),
-            matches_total: 0,
             audiences: vec![Audience::default(); scenario.audiences.count],
             resident_first_bytes: resident_bytes(),
+            ..Reports::default()
         }
     }
 
@@ -304,6 +294,7 @@ fn resident_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::connecting;
 
     #[test]
     fn a_gauge_reports_the_largest_number_since_the_last_report() {
@@ -315,9 +306,7 @@ mod tests {
 
     #[test]
     fn an_audience_is_reported_with_its_smallest_size_in_a_second() {
-        let text = "targets = [{ url = 'ws://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
-                    sessions = [{ steps = [{ connect = { path = '/' } }] }]";
-        let scenario = Scenario::parse("audiences.toml", text).unwrap();
+        let scenario = connecting("");
         let mut reports = Reports::new(&scenario);
         reports.audiences = vec![Audience::default(); 2];
         let mut users = [Memberships::default(); 3];

@@ -24,7 +24,7 @@ const DUMP_BYTES_MAX: usize = 4096;
 const CHOICES: u64 = u64::MAX;
 
 /// The variables of a user.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Values {
     slots: Box<[Value]>,
     /// How many times it has drawn random values.
@@ -469,14 +469,11 @@ impl<'a> Script<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::connecting;
 
     /// How often the user thinks in a session with these steps, and the events that were counted.
     fn thoughts(steps: &str) -> (usize, Vec<String>) {
-        let text = format!(
-            "targets = [{{ url = 'ws://127.0.0.1:1' }}]\nphases = [{{ duration = '1s', rate = 1 }}]\n\
-             sessions = [{{ steps = [{{ connect = {{ path = '/' }} }}, {steps}] }}]"
-        );
-        let scenario = Scenario::parse("script.toml", &text).unwrap();
+        let scenario = connecting(steps);
         let mut reports = Reports::new(&scenario);
         let mut script = Script::new(&scenario, Share { index: 0, count: 1 });
         let mut user = User::new(0, 0, 0, Instant::ZERO);
@@ -505,9 +502,7 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_a_step_and_restarts_a_session_at_most_so_often_in_a_row() {
-        let text = "targets = [{ url = 'ws://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
-                    sessions = [{ steps = [{ connect = { path = '/' } }] }]";
-        let scenario = Scenario::parse("script.toml", text).unwrap();
+        let scenario = connecting("");
         let mut reports = Reports::new(&scenario);
         let script = Script::new(&scenario, Share { index: 0, count: 1 });
         let mut user = User::new(0, 0, 0, Instant::ZERO);

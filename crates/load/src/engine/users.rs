@@ -25,6 +25,7 @@ struct Wake {
 }
 
 /// A slab of users, and of polls in the background, which have records of their own.
+#[derive(Default)]
 pub(super) struct Users {
     records: Slab<User>,
     active: Gauge,
@@ -34,19 +35,6 @@ pub(super) struct Users {
     check_at: Instant,
     /// After the end of the load: idle users before this slot have been disconnected.
     closed_before: Option<usize>,
-}
-
-impl Default for Users {
-    fn default() -> Users {
-        Users {
-            records: Slab::new(),
-            active: Gauge::default(),
-            wakes: BinaryHeap::new(),
-            checked: None,
-            check_at: Instant::ZERO + CHECK_PERIOD,
-            closed_before: None,
-        }
-    }
 }
 
 impl Index<usize> for Users {

@@ -21,6 +21,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::tls::TlsSettings;
 
 pub use target::Target;
@@ -118,9 +120,11 @@ pub struct Phase {
     pub waits_for_users: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Spacing {
     /// At equal distances.
+    #[default]
     Even,
     /// Independently of each other (Poisson).
     Random,
@@ -326,6 +330,16 @@ fn recovered(sessions: &[Session], steps: &[String]) -> Option<StepId> {
     let mut ops = sessions.iter().flat_map(|session| &session.ops);
     let step = steps.iter().position(|step| step == RECOVERED).filter(|_| ops.any(is_checked));
     step.map(|step| StepId(step as u16))
+}
+
+/// A scenario with one user, which connects and then does these steps.
+#[cfg(test)]
+pub(crate) fn connecting(steps: &str) -> Scenario {
+    let text = format!(
+        "targets = [{{ url = 'ws://127.0.0.1:1' }}]\nphases = [{{ duration = '1s', rate = 1 }}]\n\
+         sessions = [{{ steps = [{{ connect = {{ path = '/' }} }}, {steps}] }}]"
+    );
+    Scenario::parse("connecting.toml", &text).unwrap()
 }
 
 /// Checks that each change of a good scenario is an error. A row has the text that is replaced, the

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::answer::Answer;
 use super::login::Login;
 use super::pattern::Pattern;
@@ -136,7 +138,8 @@ pub(crate) struct Headers {
 }
 
 /// The encoding of messages on a websocket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Serializer {
     /// Unknown messages.
     Raw,

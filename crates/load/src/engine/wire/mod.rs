@@ -11,6 +11,7 @@ mod rate_limit;
 mod source_addresses;
 
 use std::borrow::Cow;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,14 +34,15 @@ use crate::scenario::{Scenario, Target};
 use crate::tally::Delta;
 use crate::tls::TlsConnection;
 
-use addresses::Addresses;
+use addresses::{Addresses, Tried};
 use poll::Poll;
 use source_addresses::SourceAddresses;
 
-pub(super) use connection::Connection;
 pub(super) use poll::Key;
 pub(super) use rate_limit::RateLimit;
 
+/// Most unsent bytes of one user. A user whose server does not read ends with an error.
+const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// Part of the seed of the masks of frames.
 const MASKS: u64 = u64::MAX - 2;
 
@@ -72,6 +74,59 @@ pub(super) enum Read {
 
 /// The bytes of a read after decryption, and whether the server has ended the connection.
 pub(super) type Decrypted = (Vec<u8>, bool);
+
+/// The connection of one user.
+#[derive(Default)]
+pub(super) struct Connection {
+    /// Incomplete received data; `None` while idle.
+    inbox: Option<Box<Inbox>>,
+    /// Bytes that the kernel has not accepted yet.
+    outbox: Option<Box<Outbox>>,
+    /// The state of TLS, if the server uses it.
+    tls: Option<Box<TlsConnection>>,
+    socket: Option<OwnedFd>,
+    /// When it began, in [`micros`].
+    begun: u32,
+    /// The addresses of the server that were tried for it.
+    tried: Tried,
+    /// The index of the server.
+    target: u16,
+    state: State,
+    /// Changes with each new socket, so that bytes of the old one are not mixed in.
+    serial: u8,
+    /// The index of the address of the server.
+    address: u8,
+    /// The socket is not connected yet, as far as is known.
+    is_connecting: bool,
+    /// The first answer is awaited.
+    is_opening: bool,
+    /// Whether the socket is registered in epoll for reading, and for writing.
+    is_watched: bool,
+    is_write_watched: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    None,
+    /// The upgrade request was sent, or waits until the socket is connected.
+    Upgrading,
+    Open,
+    /// The close frame was sent.
+    Closing,
+    Http,
+}
+
+struct Outbox(Vec<u8>);
+
+/// Bytes of incomplete frames or of an incomplete response.
+#[derive(Default)]
+struct Inbox {
+    unread: Vec<u8>,
+    /// The frames of a fragmented message so far.
+    fragments: Vec<u8>,
+    fragments_opcode: Option<Opcode>,
+}
 
 pub(super) struct Wire<'a> {
     targets: &'a [Target],
@@ -152,17 +207,21 @@ impl<'a> Wire<'a> {
         user: u32,
     ) -> Result<(), Failure> {
         let now = self.clock.now();
-        let (address, server) = self
-            .addresses
-            .next(connection.target(), user, connection.tried(), now)
-            .expect("a server has an address that was not tried");
-        connection.begin(address, now);
+        let next = self.addresses.next(connection.target, user, connection.tried, now);
+        let (address, server) = next.expect("a server has an address that was not tried");
+        connection.tried.add(address);
+        connection.address = address as u8;
+        connection.begun = micros(now);
+        (connection.is_connecting, connection.is_opening) = (true, true);
         self.opening += 1;
-        let socket = self.sources.connect(usize::from(connection.target()), server)?;
-        let target = &self.targets[usize::from(connection.target())];
-        let client = self.tls_client.as_ref().filter(|_| target.is_tls);
-        let tls = client.map(|client| TlsConnection::new(client, target.host())).transpose();
-        connection.set_socket(socket, tls.map_err(Failure::Tls)?);
+        let target = usize::from(connection.target);
+        connection.socket = Some(self.sources.connect(target, server)?);
+        if self.targets[target].is_tls
+            && let Some(client) = &self.tls_client
+        {
+            let tls = TlsConnection::new(client, self.targets[target].host());
+            connection.tls = Some(Box::new(tls.map_err(Failure::Tls)?));
+        }
         Ok(())
     }
 
@@ -173,45 +232,48 @@ impl<'a> Wire<'a> {
         user: u32,
         failure: Failure,
     ) -> bool {
-        if !failure.is_of_address() || !self.note_failed(connection) {
+        if !failure.is_of_address() || !connection.is_connecting {
             return false;
         }
-        let (target, tried) = (connection.target(), connection.tried());
+        self.note_failed(connection);
+        let (target, tried) = (connection.target, connection.tried);
         self.addresses.next(target, user, tried, self.clock.now()).is_some()
     }
 
-    /// Other users try the address of this connection after the others, if it was not connected yet. Returns
-    /// whether it was not.
-    pub(super) fn note_failed(&mut self, connection: &Connection) -> bool {
-        let (target, address) = (connection.target(), connection.address());
-        if connection.is_connecting() {
-            self.addresses.note_failed(target, address, self.clock.now());
+    /// Other users try the address of this connection after the others, if it was not connected yet.
+    pub(super) fn note_failed(&mut self, connection: &Connection) {
+        if connection.is_connecting {
+            let now = self.clock.now();
+            self.addresses.note_failed(connection.target, connection.address, now);
         }
-        connection.is_connecting()
     }
 
     fn note_connected(&mut self, connection: &mut Connection) {
-        if let Some(time) = connection.end_connecting(self.clock) {
-            self.connect_times.record(time);
-            self.addresses.note_connected(connection.target(), connection.address());
+        if std::mem::take(&mut connection.is_connecting) {
+            self.connect_times.record(micros_since(connection.begun, self.clock.now()));
+            self.addresses.note_connected(connection.target, connection.address);
         }
     }
 
     /// The first answer over the connection has come, or none will.
     pub(super) fn note_answered(&mut self, connection: &mut Connection) {
-        self.opening -= u64::from(connection.end_opening());
+        self.opening -= u64::from(std::mem::take(&mut connection.is_opening));
     }
 
     /// The websocket is open.
     pub(super) fn note_upgraded(&mut self, connection: &mut Connection) {
-        connection.upgrade();
+        connection.state = State::Open;
         self.connected.add();
     }
 
     /// Registers a new socket for events with this key.
     pub(super) fn watch(&mut self, connection: &mut Connection, key: Key) -> Result<(), Failure> {
-        let Some((socket, is_writing)) = connection.watch() else { return Ok(()) };
-        self.poll.add(socket, key, is_writing).map_err(Failure::from_errno)
+        let Connection { socket: Some(socket), is_watched: false, .. } = connection else {
+            return Ok(());
+        };
+        connection.is_watched = true;
+        connection.is_write_watched = connection.outbox.is_some();
+        self.poll.add(socket, key, connection.is_write_watched).map_err(Failure::from_errno)
     }
 
     /// Has events of the socket reported again, also of bytes that have waited.
@@ -220,8 +282,11 @@ impl<'a> Wire<'a> {
         connection: &mut Connection,
         key: Key,
     ) -> Result<(), Failure> {
-        let Some((socket, is_writing)) = connection.watch_again() else { return Ok(()) };
-        self.poll.modify(socket, key, is_writing).map_err(Failure::from_errno)
+        let Connection { socket: Some(socket), is_watched: true, .. } = connection else {
+            return Ok(());
+        };
+        connection.is_write_watched |= connection.outbox.is_some();
+        self.poll.modify(socket, key, connection.is_write_watched).map_err(Failure::from_errno)
     }
 
     /// Sends bytes, encrypted if the connection uses TLS. It keeps those that the kernel does not accept.
@@ -231,7 +296,7 @@ impl<'a> Wire<'a> {
         key: Key,
         bytes: &[u8],
     ) -> Result<(), Failure> {
-        let Some(tls) = connection.tls() else { return self.write_raw(connection, key, bytes) };
+        let Some(tls) = &mut connection.tls else { return self.write_raw(connection, key, bytes) };
         let mut out = Vec::new();
         tls.write(bytes);
         tls.take_output(&mut out);
@@ -244,10 +309,17 @@ impl<'a> Wire<'a> {
         key: Key,
         bytes: &[u8],
     ) -> Result<(), Failure> {
-        if bytes.is_empty() || connection.queue_after_others(bytes)? {
+        if bytes.is_empty() {
             return Ok(());
         }
-        let socket = connection.socket().ok_or(Failure::Ended)?;
+        if let Some(Outbox(outbox)) = connection.outbox.as_deref_mut() {
+            if outbox.len() + bytes.len() > OUTBOX_BYTES_MAX {
+                return Err(Failure::NotReading);
+            }
+            outbox.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let socket = connection.socket.as_ref().ok_or(Failure::Ended)?;
         let written = match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
             Ok(written) => written,
             Err(Errno::AGAIN | Errno::INTR) => 0,
@@ -258,7 +330,7 @@ impl<'a> Wire<'a> {
             self.note_connected(connection);
         }
         if written < bytes.len() {
-            connection.queue(&bytes[written..]);
+            connection.outbox = Some(Box::new(Outbox(bytes[written..].to_vec())));
             self.watch_again(connection, key)?;
         }
         Ok(())
@@ -296,7 +368,7 @@ impl<'a> Wire<'a> {
         connection: &Connection,
         buffer: &mut [u8],
     ) -> Result<Read, Failure> {
-        let Some(socket) = connection.socket() else { return Ok(Read::Drained) };
+        let Some(socket) = &connection.socket else { return Ok(Read::Drained) };
         match rustix::net::recv(socket, buffer, RecvFlags::empty()) {
             Ok((0, _)) => Ok(Read::Ended),
             Ok((len, _)) => {
@@ -316,7 +388,7 @@ impl<'a> Wire<'a> {
         key: Key,
         bytes: &[u8],
     ) -> Result<Option<Decrypted>, Failure> {
-        let Some(tls) = connection.tls() else { return Ok(None) };
+        let Some(tls) = &mut connection.tls else { return Ok(None) };
         let (mut received, mut out) = (Vec::new(), Vec::new());
         let is_ended = tls.read(bytes, &mut received);
         // Parts of the handshake, or the alert that tells the server what was wrong.
@@ -361,22 +433,21 @@ impl<'a> Wire<'a> {
 
     /// Closes the socket without a close frame, and drops its unread bytes.
     pub(super) fn close(&mut self, connection: &mut Connection) {
-        if connection.is_websocket() {
+        if matches!(connection.state, State::Open | State::Closing) {
             self.connected.remove();
         }
         self.note_answered(connection);
-        connection.reset();
+        *connection = connection.next();
     }
 
     /// Takes the connection from its user, who can open another one. A websocket still counts as connected.
     pub(super) fn take(&mut self, connection: &mut Connection) -> Option<Connection> {
         self.note_answered(connection);
-        let taken = connection.take()?;
-        if let Some(socket) = taken.socket() {
-            // An event of this socket has the same key as an event of the next one.
-            self.poll.remove(socket);
-        }
-        Some(taken)
+        // An event of this socket has the same key as an event of the next one.
+        self.poll.remove(connection.socket.as_ref()?);
+        let next = connection.next();
+        let taken = std::mem::replace(connection, next);
+        Some(Connection { is_connecting: false, is_watched: false, ..taken })
     }
 
     /// Counts a poll in the background as connected.
@@ -405,6 +476,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::scenario::connecting;
 
     const KEY: Key = Key::new(7, 0);
     const UPGRADED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\n\r\n";
@@ -412,12 +484,8 @@ mod tests {
     /// A wire with one connection, and the server's end of it.
     fn connected(act: impl FnOnce(Wire<'_>, Connection, TcpStream)) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let text = format!(
-            "targets = [{{ url = 'ws://{}' }}]\nphases = [{{ duration = '1s', rate = 1 }}]\n\
-             sessions = [{{ steps = [{{ connect = {{ path = '/' }} }}] }}]",
-            listener.local_addr().unwrap()
-        );
-        let mut scenario = Scenario::parse("wire.toml", &text).unwrap();
+        let mut scenario = connecting("");
+        scenario.set_targets(&[format!("ws://{}", listener.local_addr().unwrap())]).unwrap();
         scenario.prepare("wire.toml").unwrap();
         let clock = Clock::from_origin(Duration::ZERO);
         let mut wire = Wire::new(&scenario, Share { index: 0, count: 1 }, clock).unwrap();
