@@ -6,12 +6,12 @@ use memchr::memmem;
 use rustix::event::epoll::EventFlags;
 use watchfire_types::Instant;
 
-use super::Engine;
 use super::channel::{Received, response_of};
 use super::pages::{Effect as PageEffect, PEER_TIMEOUT};
 use super::progress::Waiting;
 use super::web_files::WebFiles;
 use super::wire::{Incoming, Key, Read};
+use super::{Engine, User};
 use crate::clock::monotonic;
 use crate::cookies::wall_clock;
 use crate::failure::Failure;
@@ -79,8 +79,7 @@ impl<'a> Engine<'a> {
     /// How many bytes the user may receive now. Without any, it pauses until all users are checked.
     fn allowed_bytes(&mut self, index: usize, max: usize) -> usize {
         // An ended user has nothing to receive.
-        let memory = self.users.get_mut(index).and_then(|user| user.memory.as_mut());
-        match memory.and_then(|memory| memory.rate_limit.as_mut()) {
+        match self.users.get_mut(index).and_then(User::rate_limit) {
             Some(limit) => usize::try_from(limit.allowed(self.clock.now())).unwrap_or(max).min(max),
             None => max,
         }
@@ -88,9 +87,7 @@ impl<'a> Engine<'a> {
 
     /// Reads again from the socket of a paused user that may receive bytes; returns whether it was.
     pub(super) fn resumes_reading(&mut self, index: usize, now: Instant) -> bool {
-        let memory = self.users[index].memory.as_mut();
-        let limit = memory.and_then(|memory| memory.rate_limit.as_mut());
-        let resumes = limit.is_some_and(|limit| limit.resumes(now));
+        let resumes = self.users[index].rate_limit().is_some_and(|limit| limit.resumes(now));
         if resumes {
             // The kernel reports bytes that have waited.
             self.watch_again(index);
@@ -103,8 +100,7 @@ impl<'a> Engine<'a> {
         let recipient = self.recipient(index);
         match self.wire.read(&self.users[index].connection, buffer) {
             Ok(Read::Bytes(len)) => {
-                let memory = self.users[index].memory.as_mut();
-                if let Some(limit) = memory.and_then(|memory| memory.rate_limit.as_mut()) {
+                if let Some(limit) = self.users[index].rate_limit() {
                     limit.take(len as u64);
                 }
                 self.receive(index, &buffer[..len]);
@@ -284,9 +280,7 @@ impl<'a> Engine<'a> {
     /// Handles the reply that the current step waits for.
     fn handle_reply(&mut self, index: usize, serializer: Serializer, message: &[u8]) {
         if let Some(Op::Send(send)) = self.op(index) {
-            if send.is_delivered {
-                self.reports.delivery_due();
-            }
+            self.reports.counts().deliveries_due += u64::from(send.is_delivered);
             if let Effect::Joins(audience) = send.effect {
                 self.reports.join(&mut self.users[index].memberships, audience);
             }
@@ -300,10 +294,7 @@ impl<'a> Engine<'a> {
 
     /// Handles a message about the page of a user; returns whether it was one.
     fn handle_page_message(&mut self, index: usize, is_text: bool, message: &[u8]) -> bool {
-        let memory = self.users[index].memory.as_mut();
-        let Some(visit) = memory.and_then(|memory| memory.visit.as_deref_mut()) else {
-            return false;
-        };
+        let Some(visit) = self.users[index].visit() else { return false };
         let Some((outgoing, effect)) = self.pages.receive(visit, is_text, message) else {
             return false;
         };
@@ -323,11 +314,8 @@ impl<'a> Engine<'a> {
             PageEffect::Done => self.complete(index),
             PageEffect::Duplicate => self.reports.count("page_duplicate"),
             PageEffect::Refused => {
-                // The user is on no page. Its socket stays.
-                let memory = self.users[index].memory.as_mut();
-                if let Some(visit) = memory.and_then(|memory| memory.visit.take()) {
-                    self.pages.leave(&visit);
-                }
+                // Its socket stays.
+                self.leave_page(index);
                 self.complete_with_error(index, Failure::RefusedReply);
             }
             PageEffect::None | PageEffect::Requested | PageEffect::WrongBlock => {}
@@ -523,9 +511,7 @@ impl<'a> Engine<'a> {
         if let Some(failure) = self.check_response(index, http, response) {
             return self.complete_with_error(index, failure);
         }
-        if http.is_delivered {
-            self.reports.delivery_due();
-        }
+        self.reports.counts().deliveries_due += u64::from(http.is_delivered);
         if let Some(files) = &http.files {
             let user = &mut self.users[index];
             let path = self.script.full_path(user, &files.page);

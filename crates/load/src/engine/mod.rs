@@ -148,6 +148,14 @@ impl User {
         }
     }
 
+    fn rate_limit(&mut self) -> Option<&mut RateLimit> {
+        self.memory.as_mut()?.rate_limit.as_mut()
+    }
+
+    fn visit(&mut self) -> Option<&mut Visit> {
+        self.memory.as_mut()?.visit.as_deref_mut()
+    }
+
     /// The memory of a user, which is made when it is needed first.
     fn memory(&mut self, scenario: &Scenario) -> &mut Memory {
         let slots = scenario.sessions[self.progress.session()].slots;
@@ -230,7 +238,7 @@ impl<'a> Engine<'a> {
                 if !stop.is_set() {
                     self.measure_unanswered(over_at);
                 }
-                self.reports.cut_off(self.users.active());
+                self.reports.counts().cut_off += self.users.active();
                 self.users.clear();
                 let last = self.delta(second, true);
                 report(last);
@@ -291,10 +299,10 @@ impl<'a> Engine<'a> {
             let Some(user) = self.schedule.take(at) else { return };
             self.reports.due(now.since(at));
             if self.users.active() >= self.users_max {
-                self.reports.turned_away();
+                self.reports.counts().turned_away += 1;
                 continue;
             }
-            self.reports.started();
+            self.reports.counts().started += 1;
             let index = self.users.insert(user);
             if let Some(rate) = self.scenario.rate {
                 self.limit_rate(index, rate);

@@ -95,18 +95,15 @@ impl<'a> Reports<'a> {
         }
     }
 
+    /// The counters of which nothing else is recorded.
+    pub(super) fn counts(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+
     /// Records that a user was due, and how late that is.
     pub(super) fn due(&mut self, late: Duration) {
         self.counts.due += 1;
         self.lateness.record(late);
-    }
-
-    pub(super) fn started(&mut self) {
-        self.counts.started += 1;
-    }
-
-    pub(super) fn turned_away(&mut self) {
-        self.counts.turned_away += 1;
     }
 
     /// Records a user that reached the end of its session.
@@ -119,11 +116,6 @@ impl<'a> Reports<'a> {
     pub(super) fn failed(&mut self, step: Option<StepId>, failure: Failure) {
         self.error(step, failure);
         self.counts.failed += 1;
-    }
-
-    /// Records the users that are active at the end of the load.
-    pub(super) fn cut_off(&mut self, users: u64) {
-        self.counts.cut_off += users;
     }
 
     /// Records a finished step: when it was due, when it began, and the present time.
@@ -174,11 +166,6 @@ impl<'a> Reports<'a> {
     pub(super) fn delivery(&mut self, bytes: usize) {
         self.counts.deliveries += 1;
         self.counts.delivery_bytes += bytes as u64;
-    }
-
-    /// Counts a message that exactly one other user should receive.
-    pub(super) fn delivery_due(&mut self) {
-        self.counts.deliveries_due += 1;
     }
 
     /// Records the delay of a message for one user, or of a numbered one.

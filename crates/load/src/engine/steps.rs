@@ -229,7 +229,7 @@ impl<'a> Engine<'a> {
 
     fn begin_send(&mut self, index: usize, send: &Send) -> Turn {
         self.users[index].progress.begin(self.clock.now());
-        if !self.send_message(index, send) {
+        if !self.send_written(index, |engine, out| engine.write_message(index, send, out)) {
             return Turn::Wait;
         }
         if matches!(send.wanted, Wanted::Nothing) {
@@ -377,10 +377,8 @@ impl<'a> Engine<'a> {
         self.is_sent(index, sent);
     }
 
-    /// Sends a message; `false` if that ended the user.
-    fn send_message(&mut self, index: usize, send: &Send) -> bool {
-        let mut buffer = std::mem::take(&mut self.message_buffer);
-        buffer.clear();
+    /// Writes a message, and returns its kind.
+    fn write_message(&mut self, index: usize, send: &Send, out: &mut Vec<u8>) -> Opcode {
         let user = &mut self.users[index];
         let audience = match send.effect {
             Effect::Leaves(audience) => {
@@ -401,32 +399,36 @@ impl<'a> Engine<'a> {
             None => Mark::Nothing,
         };
         let now = self.script.time_of_messages();
-        let mut opcode = Opcode::Text;
+        if let Some(audience) = audience {
+            self.reports.sent((send.step, audience), user.number, now, self.clock.now());
+        }
         match &send.message {
             Message::Raw { text, is_binary } => {
-                if *is_binary {
-                    opcode = Opcode::Binary;
-                }
-                text.write(&self.script.text_context_at(user, now, mark), &mut buffer);
+                text.write(&self.script.text_context_at(user, now, mark), out);
+                if *is_binary { Opcode::Binary } else { Opcode::Text }
             }
             Message::Push { join_ref, is_join, topic, event, payload } => {
                 let refs = [*join_ref, user.channel.next_reference(*join_ref, *is_join)];
                 let context = self.script.text_context_at(user, now, mark);
-                user.channel.write_push(refs, [topic, event, payload], &context, &mut buffer);
+                user.channel.write_push(refs, [topic, event, payload], &context, out);
+                Opcode::Text
             }
         }
-        if let Some(audience) = audience {
-            self.reports.sent((send.step, audience), user.number, now, self.clock.now());
-        }
-        let is_sent = self.send_frame(index, opcode, &buffer);
-        self.message_buffer = buffer;
-        is_sent
     }
 
     pub(super) fn send_outgoing(&mut self, index: usize, outgoing: &Outgoing<'_>) -> bool {
+        self.send_written(index, |_, out| outgoing.write(out))
+    }
+
+    /// Sends the message that `write` puts into a buffer that all users share.
+    fn send_written(
+        &mut self,
+        index: usize,
+        write: impl FnOnce(&mut Self, &mut Vec<u8>) -> Opcode,
+    ) -> bool {
         let mut buffer = std::mem::take(&mut self.message_buffer);
         buffer.clear();
-        let opcode = outgoing.write(&mut buffer);
+        let opcode = write(self, &mut buffer);
         let is_sent = self.send_frame(index, opcode, &buffer);
         self.message_buffer = buffer;
         is_sent
@@ -623,11 +625,17 @@ impl<'a> Engine<'a> {
     pub(super) fn drop_socket(&mut self, index: usize) {
         let user = &mut self.users[index];
         self.wire.close(&mut user.connection);
-        if let Some(visit) = user.memory.as_mut().and_then(|memory| memory.visit.take()) {
-            self.pages.leave(&visit);
-        }
         self.reports.leave_all(&mut user.memberships);
         user.channel.close();
+        self.leave_page(index);
+    }
+
+    /// The user is on its page no more, if it was on one.
+    pub(super) fn leave_page(&mut self, index: usize) {
+        let memory = self.users[index].memory.as_mut();
+        if let Some(visit) = memory.and_then(|memory| memory.visit.take()) {
+            self.pages.leave(&visit);
+        }
     }
 
     /// Completes the step after the server has closed the connection.
@@ -665,8 +673,10 @@ impl<'a> Engine<'a> {
     fn tries_next_peer(&mut self, index: usize) -> bool {
         let user = &mut self.users[index];
         let over_at = user.progress.begun() + self.scenario.step_timeout;
-        let visit = user.memory.as_mut().and_then(|memory| memory.visit.as_deref_mut());
-        let Some(visit) = visit.filter(|_| self.clock.now() < over_at) else { return false };
+        if self.clock.now() >= over_at {
+            return false;
+        }
+        let Some(visit) = user.visit() else { return false };
         let Some((outgoing, _)) = self.pages.retry(visit) else { return false };
         self.reports.count("page_retry");
         self.arm(index, pages::PEER_TIMEOUT);
