@@ -35,12 +35,12 @@ impl Addresses {
     /// addresses. Those that failed lately come last. `None`: all were tried.
     pub(super) fn next(
         &self,
-        target: usize,
+        target: u16,
         user: u32,
         tried: Tried,
         now: Instant,
     ) -> Option<(usize, SocketAddr)> {
-        let all = &self.0[target];
+        let all = &self.0[usize::from(target)];
         let first = user as usize % all.len();
         let in_turn = (0..all.len()).map(|step| (first + step) % all.len());
         let untried = in_turn.filter(|index| tried.0 & (1 << index) == 0);
@@ -50,12 +50,12 @@ impl Addresses {
         found.map(|index| (index, all[index].at))
     }
 
-    pub(super) fn note_failed(&mut self, target: usize, index: usize, now: Instant) {
-        self.0[target][index].failed_at = Some(now);
+    pub(super) fn note_failed(&mut self, target: u16, address: u8, now: Instant) {
+        self.0[usize::from(target)][usize::from(address)].failed_at = Some(now);
     }
 
-    pub(super) fn note_connected(&mut self, target: usize, index: usize) {
-        self.0[target][index].failed_at = None;
+    pub(super) fn note_connected(&mut self, target: u16, address: u8) {
+        self.0[usize::from(target)][usize::from(address)].failed_at = None;
     }
 }
 

@@ -8,11 +8,8 @@ use std::sync::Arc;
 
 use watchfire_types::Instant;
 
-use super::Engine;
-use super::script::Turn;
-use super::user::Waiting;
 use crate::http::Response;
-use crate::scenario::{Content, PageFiles as Files, Text};
+use crate::scenario::{Content, PageFiles as Files};
 
 /// Paths whose links are kept. The links of further ones are looked for each time.
 const PATHS_MAX: usize = 10_000;
@@ -28,8 +25,7 @@ type Links = Arc<[Arc<str>]>;
 pub(super) struct LinkCache(HashMap<Arc<str>, Links>);
 
 /// The files that a user loads, in the order in which it found them.
-#[derive(Default)]
-pub(super) struct PageFiles {
+pub(super) struct WebFiles {
     found: Vec<Arc<str>>,
     /// How many of them were requested.
     requested: usize,
@@ -54,61 +50,37 @@ impl LinkCache {
     }
 }
 
-impl Engine<'_> {
-    /// Requests the files of the page whose answer this is.
-    pub(super) fn note_page(&mut self, index: usize, files: &Files, response: &Response<'_>) {
-        let path = self.full_path(&self.users[index], &files.page);
-        let begun = self.clock.now();
-        self.memory(index).files = Some(Box::new(PageFiles { begun, ..PageFiles::default() }));
-        self.note_links(index, &path, files, response);
+impl WebFiles {
+    /// The files of a page whose step has begun at this time.
+    pub(super) fn new(begun: Instant) -> WebFiles {
+        WebFiles { found: Vec::new(), requested: 0, begun }
     }
 
-    fn note_links(&mut self, index: usize, path: &str, files: &Files, response: &Response<'_>) {
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Adds the files that an answer names. `path` is the path of that answer.
+    pub(super) fn add_links(
+        &mut self,
+        path: &str,
+        files: &Files,
+        response: &Response<'_>,
+        cache: &mut LinkCache,
+    ) {
         let content = Content::new(response.head, &response.body);
-        let links = self.links.links(path, &files.named, &content);
-        let Some(page) = self.memory(index).files.as_mut() else { return };
-        links.iter().for_each(|link| add(link.clone(), &mut page.found));
-    }
-
-    /// Forgets the files of the page before, if an error has left some.
-    pub(super) fn forget_files(&mut self, index: usize) {
-        if let Some(memory) = &mut self.users[index].memory {
-            memory.files = None;
-        }
-    }
-
-    pub(super) fn begin_files(&mut self, index: usize, files: &Files) -> Turn {
-        if self.next_file(index).is_some() {
-            return self.begin_exchange(index, Waiting::Response, self.timeout(&files.request));
-        }
-        // A page with a wrong answer has no files to measure.
-        let Some(page) = self.memory(index).files.take() else { return self.next_op(index) };
-        self.users[index].begun = page.begun;
-        self.measure(index, files.request.step);
-        self.next_op(index)
+        let links = cache.links(path, &files.named, &content);
+        links.iter().for_each(|link| add(link.clone(), &mut self.found));
     }
 
     /// The path of the next file.
-    pub(super) fn next_file(&self, index: usize) -> Option<Text> {
-        let page = self.users[index].memory.as_ref()?.files.as_ref()?;
-        page.found.get(page.requested).map(|path| Text::literal(path))
+    pub(super) fn next(&self) -> Option<Arc<str>> {
+        self.found.get(self.requested).cloned()
     }
 
-    /// Handles the answer to the request of a file, and continues with the next one.
-    pub(super) fn handle_file(&mut self, index: usize, files: &Files, response: &Response<'_>) {
-        if let Some(failure) = self.check_response(index, &files.request, response) {
-            return self.complete_with_error(index, failure);
-        }
-        let page = self.memory(index).files.as_mut();
-        let path = page.and_then(|page| {
-            page.requested += 1;
-            page.found.get(page.requested - 1).cloned()
-        });
-        if let Some(path) = path {
-            self.note_links(index, &path, files, response);
-        }
-        self.users[index].waiting = Waiting::Nothing;
-        self.advance(index);
+    /// The next file was answered.
+    pub(super) fn go_on(&mut self) {
+        self.requested += 1;
     }
 }
 
@@ -129,7 +101,7 @@ fn named_files(page: &str) -> Vec<String> {
     quoted.filter(is_file).map(str::to_owned).collect()
 }
 
-/// The scripts beside this one that it imports at once, and the files that it loads later whose paths
+/// The scripts of the same folder that this one imports at once, and the files that it loads later whose paths
 /// begin with one of these texts.
 fn imports(path: &str, script: &str, named: &[String]) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -138,7 +110,7 @@ fn imports(path: &str, script: &str, named: &[String]) -> Vec<String> {
     for text in script.split(['"', '`', '\'']) {
         let is_import = before.ends_with("from") || before.ends_with("import");
         match text.strip_prefix("./").filter(|_| is_import && text.ends_with(".js")) {
-            Some(beside) => found.push(format!("{folder}/{beside}")),
+            Some(file) => found.push(format!("{folder}/{file}")),
             None if named.iter().any(|start| text.starts_with(start.as_str())) => {
                 found.push(format!("/{}", text.trim_start_matches('/')));
             }

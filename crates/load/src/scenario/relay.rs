@@ -2,6 +2,7 @@
 //! through the relay of a Watchfire server (docs/reference/protocols/page.md). They are written here
 //! again, so that the load does not share an error with the server.
 
+use multibase::Base;
 use sha2::{Digest as _, Sha256};
 use watchfire_types::Rng;
 
@@ -44,7 +45,7 @@ impl Page {
         let block: Vec<u8> = words.flatten().take(bytes as usize).collect();
         let digest: [u8; 32] = Sha256::digest(&block).into();
         let name = [&PREFIX[..], &digest].concat();
-        let cid = format!("b{}", base32(&name));
+        let cid = multibase::encode(Base::Base32Lower, &name);
         let topic = format!("page:{cid}");
         Ok(Page { cid, topic, digest, request: request(&name), answer: answer(&block) })
     }
@@ -150,25 +151,6 @@ fn take_field(number: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// RFC 4648 in lower case, without padding.
-fn base32(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut text = String::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in bytes {
-        (bits, count) = (bits << 8 | u32::from(*byte), count + 8);
-        while count >= 5 {
-            count -= 5;
-            text.push(char::from(DIGITS[(bits >> count & 31) as usize]));
-        }
-        bits &= (1 << count) - 1;
-    }
-    if count > 0 {
-        text.push(char::from(DIGITS[(bits << (5 - count) & 31) as usize]));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,8 +159,8 @@ mod tests {
     fn a_cid_is_written_as_others_write_it() {
         // `echo -n hello | ipfs add --cid-version 1`, the example of many documents.
         let digest: [u8; 32] = Sha256::digest(b"hello").into();
-        let cid = base32(&[&PREFIX[..], &digest].concat());
-        assert_eq!(cid, "afkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq");
+        let cid = multibase::encode(Base::Base32Lower, [&PREFIX[..], &digest].concat());
+        assert_eq!(cid, "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq");
     }
 
     #[test]

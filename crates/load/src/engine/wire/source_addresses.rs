@@ -8,7 +8,7 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt,
 };
 
-use super::Share;
+use crate::engine::Share;
 use crate::failure::Failure;
 use crate::scenario::Scenario;
 
@@ -25,7 +25,7 @@ const FIRST_LOCAL: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 const WEIGHED_TURNS: usize = 1_000;
 
 /// Addresses and ports, used in turn for each server. Without addresses the kernel chooses.
-pub(super) struct Sources {
+pub(super) struct SourceAddresses {
     addresses: Vec<IpAddr>,
     /// The indices of the addresses in the order of their use, which begins again at its end.
     order: Vec<u32>,
@@ -36,8 +36,8 @@ pub(super) struct Sources {
     taken: Vec<(u64, Vec<u32>)>,
 }
 
-impl Sources {
-    pub(super) fn new(scenario: &Scenario, share: Share) -> Sources {
+impl SourceAddresses {
+    pub(super) fn new(scenario: &Scenario, share: Share) -> SourceAddresses {
         // The default sources are for IPv4; a server at `::1` has one source.
         let is_local = |target: &crate::scenario::Target| {
             let ips = || target.addresses().iter().map(SocketAddr::ip);
@@ -57,20 +57,25 @@ impl Sources {
             let own = u32::from(FIRST_LOCAL) + share.index as u32;
             addresses.push((IpAddr::V4(Ipv4Addr::from(own)), 1.0));
             let share = Share { index: 0, count: 1 };
-            return Sources::of(addresses, scenario.ports, share, scenario.targets.len());
+            return SourceAddresses::of(addresses, scenario.ports, share, scenario.targets.len());
         }
-        Sources::of(addresses, scenario.ports, share, scenario.targets.len())
+        SourceAddresses::of(addresses, scenario.ports, share, scenario.targets.len())
     }
 
     /// `weighed` has the addresses, and the weight of each.
-    fn of(weighed: Vec<(IpAddr, f64)>, ports: (u16, u16), share: Share, targets: usize) -> Sources {
+    fn of(
+        weighed: Vec<(IpAddr, f64)>,
+        ports: (u16, u16),
+        share: Share,
+        targets: usize,
+    ) -> SourceAddresses {
         let range = usize::from(ports.1 - ports.0) + 1;
         // With more workers than ports, the first bind wins.
         let share = if share.count > range { Share { index: 0, count: 1 } } else { share };
         let (addresses, weights): (Vec<_>, Vec<_>) = weighed.into_iter().unzip();
         let order = order(&weights);
         let taken = vec![(0, vec![0; addresses.len()]); targets];
-        Sources { addresses, order, ports, share, taken }
+        SourceAddresses { addresses, order, ports, share, taken }
     }
 
     /// Starts connecting a socket to a server; `target` is its index in the scenario.
@@ -193,7 +198,7 @@ mod tests {
     #[test]
     fn addresses_get_turns_by_their_weights() {
         let weighed = vec![(address(1), 2.0), (address(2), 1.0), (address(3), 1e-9)];
-        let mut sources = Sources::of(weighed, (5000, 5999), ALONE, 1);
+        let mut sources = SourceAddresses::of(weighed, (5000, 5999), ALONE, 1);
         let taken: Vec<_> = (0..1000).map(|_| sources.next_source(0)).collect();
         let count = |last| taken.iter().filter(|taken| taken.ip() == address(last)).count();
         assert_eq!((count(1), count(2), count(3)), (667, 333, 0));
@@ -212,7 +217,8 @@ mod tests {
 
     #[test]
     fn addresses_take_turns_and_ports_wrap_around() {
-        let mut sources = Sources::of(even(&[address(1), address(2)]), (5000, 5001), ALONE, 1);
+        let mut sources =
+            SourceAddresses::of(even(&[address(1), address(2)]), (5000, 5001), ALONE, 1);
         let taken: Vec<_> = (0..6).map(|_| sources.next_source(0)).collect();
         let expected = [(1, 5000), (2, 5000), (1, 5001), (2, 5001), (1, 5000), (2, 5000)];
         assert_eq!(taken, expected.map(|(last, port)| SocketAddr::new(address(last), port)));
@@ -223,7 +229,8 @@ mod tests {
         let mut taken = BTreeSet::new();
         for index in 0..3 {
             let share = Share { index, count: 3 };
-            let mut sources = Sources::of(even(&[address(1), address(2)]), (1, 10), share, 1);
+            let mut sources =
+                SourceAddresses::of(even(&[address(1), address(2)]), (1, 10), share, 1);
             let own_ports = [4, 3, 3][index];
             for _ in 0..own_ports * 2 {
                 assert!(taken.insert(sources.next_source(0)), "a port of another worker");
@@ -237,7 +244,7 @@ mod tests {
     fn each_server_is_reached_from_every_port() {
         let servers = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let port = TcpListener::bind("127.0.1.1:0").unwrap().local_addr().unwrap().port();
-        let mut sources = Sources::of(even(&[address(1)]), (port, port), ALONE, 2);
+        let mut sources = SourceAddresses::of(even(&[address(1)]), (port, port), ALONE, 2);
         let mut sockets = Vec::new();
         for (target, server) in servers.iter().enumerate() {
             sockets.push(sources.connect(target, server.local_addr().unwrap()).unwrap());
@@ -254,10 +261,10 @@ mod tests {
         let server = listener.local_addr().unwrap();
         // The only port is the port of the listener.
         let ports = (server.port(), server.port());
-        let mut sources = Sources::of(even(&[server.ip()]), ports, ALONE, 1);
+        let mut sources = SourceAddresses::of(even(&[server.ip()]), ports, ALONE, 1);
         assert_eq!(sources.connect(0, server).unwrap_err(), Failure::SourcePorts);
         let foreign = even(&["192.0.2.1".parse().unwrap()]);
-        let mut foreign = Sources::of(foreign, (1024, 65535), ALONE, 1);
+        let mut foreign = SourceAddresses::of(foreign, (1024, 65535), ALONE, 1);
         assert_eq!(foreign.connect(0, server).unwrap_err(), Failure::SourceAddress);
     }
 }
