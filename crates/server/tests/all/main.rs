@@ -1,7 +1,6 @@
 //! The promises of this crate, through its public API: a file for each topic, one program for all.
 
 mod applications;
-mod arrows;
 mod embedded;
 mod features;
 mod history;
