@@ -8,21 +8,19 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use crate::support::{Client, metric, settings};
+use crate::support::{Client, metric, observed, reason, settings, start};
+use crate::tokens::{Own, SECRET, hmac, now, sign};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
-use sha2::Sha256;
 use watchfire::internal::{ShardAnswer, ShardQuestion};
 use watchfire::{
-    Channel, ChannelRule, Connected, HandleIn, HistoryRule, Hook, JoinRule, Joined, OnFailure,
-    Outcome, Payload, PublishRule, Refusal, RunningServer, Server, Settings, Socket,
+    ChannelRule, Connected, HistoryRule, Hook, JoinRule, OnFailure, PublishRule, RunningServer,
+    Settings,
 };
 
-const TOKEN_SECRET: &str = "an HS256 secret of 32 bytes or more";
 const HOOK_SECRET: &str = "a secret of hooks of 32 bytes or more";
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -133,7 +131,7 @@ fn hook_settings(backend: &Backend) -> Settings {
     };
     let all = [Hook::Join, Hook::Publish, Hook::Leave];
     let mut settings = settings();
-    settings.auth.hs256_secret = TOKEN_SECRET.into();
+    settings.auth.hs256_secret = SECRET.into();
     settings.hooks.url = backend.url.clone();
     settings.hooks.secret = HOOK_SECRET.into();
     settings.hooks.timeout = DEADLINE;
@@ -149,34 +147,15 @@ fn hook_settings(backend: &Backend) -> Settings {
     settings
 }
 
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
-}
-
 fn server_of(backend: &Backend) -> RunningServer {
     start(hook_settings(backend))
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
-fn hmac(secret: &str, message: &str) -> Vec<u8> {
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-    mac.chain_update(message).finalize().into_bytes().to_vec()
-}
-
 fn token(subject: &str, seconds: u64) -> String {
-    let claims = json!({
+    sign(&json!({
         "sub": subject, "exp": now() + seconds, "meta": { "from": "the token" },
         "channels": { "join": ["rooms:*"], "publish": ["rooms:*"] },
-    });
-    let parts = [json!({ "alg": "HS256" }), claims];
-    let message = parts.map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
-    format!("{message}.{}", URL_SAFE_NO_PAD.encode(hmac(TOKEN_SECRET, &message)))
+    }))
 }
 
 fn client_of(server: &RunningServer, subject: &str) -> Client {
@@ -193,11 +172,6 @@ fn joined(server: &RunningServer, backend: &Backend, topic: &str) -> (Client, Va
     asked.allow();
     assert_eq!(client.reply_to(&reference)["status"], "ok");
     (client, channel)
-}
-
-fn reason(reply: &Value) -> &str {
-    assert_eq!(reply["status"], "error", "{reply}");
-    reply["response"]["reason"].as_str().expect("an error has a reason")
 }
 
 /// Reads a metric until it has a value.
@@ -788,27 +762,10 @@ fn expires_at(query: &str) -> u64 {
     claims["exp"].as_u64().unwrap()
 }
 
-/// A channel that answers joins with the data of its application.
-struct Own;
-
-impl Channel for Own {
-    type State = ();
-
-    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        let user = socket.assigns::<String>().cloned();
-        Ok(Joined::with(()).response(json!({ "own": user })))
-    }
-
-    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        Ok(Outcome::NoReply)
-    }
-}
-
 #[test]
 fn an_application_keeps_its_data_beside_the_token_and_the_address() {
     let backend = Backend::start();
-    let server = Server::new(hook_settings(&backend))
-        .with(watchfire_operator::Operator::new())
+    let server = observed(hook_settings(&backend))
         .channel("own:*", Own)
         .on_connect(|_| Ok(Connected { id: None, assigns: Some(Arc::new("me".to_owned())) }));
     let server = server.start().unwrap();
@@ -1202,20 +1159,8 @@ fn settings_that_cannot_work_prevent_the_start() {
     let error = |change: fn(&mut Settings)| {
         let mut settings = hook_settings(&backend);
         change(&mut settings);
-        let text = Server::new(settings.clone())
-            .with(watchfire_operator::Operator::new())
-            .check()
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            Server::new(settings)
-                .with(watchfire_operator::Operator::new())
-                .start()
-                .err()
-                .unwrap()
-                .to_string(),
-            text
-        );
+        let text = observed(settings.clone()).check().unwrap_err().to_string();
+        assert_eq!(observed(settings).start().err().unwrap().to_string(), text);
         text
     };
     for (change, expected) in [

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use watchfire::{Connected, Server, StartError, TlsStartError};
+use watchfire::{Connected, StartError, TlsStartError};
 use watchfire_operator::AdminSettings;
 
 use crate::server as watchfire;
-use crate::support::{self, Client, get, http, http_to, metric, settings};
+use crate::support::{self, Client, get, http, http_to, metric, observed, settings};
 
 #[test]
 fn a_running_server_is_healthy() {
@@ -153,21 +153,13 @@ fn long_poll_answers_other_methods_with_400() {
 fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
-    let error = Server::new(half)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .map(|_| ())
-        .unwrap_err();
+    let error = observed(half).start().map(|_| ()).unwrap_err();
     assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
     for path in ["socket/", "", "/", "/a?b", "/a#b", "/a b", "/{a}", "/\u{e9}", "/a/../b", "/."] {
         let mut mount = settings();
         mount.socket.mount = path.into();
-        let error = Server::new(mount)
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .map(|_| ())
-            .unwrap_err();
+        let error = observed(mount).start().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
     }
 
@@ -181,43 +173,27 @@ fn invalid_settings_prevent_the_start() {
         let mut taken = settings();
         taken.server.listen = addresses(public);
         taken.section_mut::<AdminSettings>().listen = addresses(admin);
-        let error =
-            Server::new(taken).with(watchfire_operator::Operator::new()).check().unwrap_err();
+        let error = observed(taken).check().unwrap_err();
         assert!(matches!(error, StartError::TakenAddress { .. }), "{error}");
     }
     let mut families = settings();
     families.server.listen = vec!["0.0.0.0:4000".parse().unwrap(), "[::]:4000".parse().unwrap()];
-    Server::new(families)
-        .with(watchfire_operator::Operator::new())
-        .check()
-        .expect("each family has its own port");
+    observed(families).check().expect("each family has its own port");
 
     for url in ["http://user:word@localhost/", "http://localhost:99999/", "http:///a", "a"] {
         let mut hooks = settings();
         hooks.hooks.url = url.into();
-        let error = Server::new(hooks)
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .map(|_| ())
-            .unwrap_err();
+        let error = observed(hooks).start().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("cannot use hooks.url"), "{error}");
         let mut auth = settings();
         auth.auth.jwks_url = url.into();
-        let error = Server::new(auth)
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .map(|_| ())
-            .unwrap_err();
+        let error = observed(auth).start().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("cannot use auth.jwks_url"), "{error}");
     }
 
     let mut origin = settings();
     origin.socket.check_origin = vec!["https://".into()];
-    let error = Server::new(origin)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .map(|_| ())
-        .unwrap_err();
+    let error = observed(origin).start().map(|_| ()).unwrap_err();
     assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
 }
 
@@ -232,8 +208,7 @@ impl Drop for PanicsAtTheEnd {
 
 #[test]
 fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
-    let server = Server::new(settings())
-        .with(watchfire_operator::Operator::new())
+    let server = observed(settings())
         .on_connect(|connect| match connect.params.text("user") {
             Some("panics now") => panic!("a requested panic"),
             Some(_) => {

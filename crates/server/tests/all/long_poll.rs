@@ -5,10 +5,10 @@ use std::any::Any;
 use serde_json::{Value, json};
 use watchfire::{
     Channel, ChannelRule, Crash, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
-    Refusal, Reply, RunningServer, Server, Settings, Socket,
+    Refusal, Reply, RunningServer, Settings, Socket,
 };
 
-use crate::support::{Client, http, metric, settings};
+use crate::support::{Client, http, metric, observed, settings, start};
 
 /// The messages that wait for a poll in a session of these tests. One more ends the session.
 const QUEUED_MAX: usize = 20;
@@ -191,11 +191,7 @@ fn calls() -> Vec<(String, Vec<Value>)> {
 
 #[test]
 fn a_session_may_end_with_any_message_of_any_callback() {
-    let server = Server::new(small_sessions())
-        .with(watchfire_operator::Operator::new())
-        .channel("p:*", Pushing)
-        .start()
-        .unwrap();
+    let server = observed(small_sessions()).channel("p:*", Pushing).start().unwrap();
     for (name, messages) in calls() {
         let mut ended = 0;
         for queued in QUEUED_MAX - 6..=QUEUED_MAX {
@@ -227,7 +223,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
         hooks: vec![],
         history: None,
     }];
-    let server = Server::new(settings).with(watchfire_operator::Operator::new()).start().unwrap();
+    let server = start(settings);
     let mut watcher = Client::connect(&server);
     assert_eq!(watcher.join("t:1", json!({}))["status"], "ok");
     // The push of the presences after the reply is one more than the session takes.
@@ -252,7 +248,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
 
 #[test]
 fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
-    let server = Server::new(settings()).with(watchfire_operator::Operator::new()).start().unwrap();
+    let server = start(settings());
     let poller = Poller::open(&server);
     assert_eq!(poller.post(&heartbeats(101)), 200);
     assert_eq!(poller.poll().1.len(), 101);
@@ -277,11 +273,7 @@ fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
 fn a_session_gets_a_message_that_is_larger_than_its_queue() {
     let mut settings = settings();
     settings.limits.longpoll_bytes_max = 100_000;
-    let server = Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .channel("state:*", States)
-        .start()
-        .unwrap();
+    let server = observed(settings).channel("state:*", States).start().unwrap();
     let poller = Poller::open(&server);
     let join =
         |n: usize| json!([n.to_string(), n.to_string(), format!("state:{n}"), "phx_join", {}]);
@@ -323,11 +315,7 @@ impl Channel for States {
 
 #[test]
 fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
-    let server = Server::new(settings())
-        .with(watchfire_operator::Operator::new())
-        .channel("state:*", States)
-        .start()
-        .unwrap();
+    let server = observed(settings()).channel("state:*", States).start().unwrap();
     let mut client = Client::connect(&server);
     for n in 0..8 {
         client.send(&format!("state:{n}"), "phx_join", json!({}));
@@ -340,11 +328,7 @@ fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
 
 #[test]
 fn a_large_message_does_not_close_the_clients_that_read() {
-    let server = Server::new(settings())
-        .with(watchfire_operator::Operator::new())
-        .channel("state:*", States)
-        .start()
-        .unwrap();
+    let server = observed(settings()).channel("state:*", States).start().unwrap();
     let mut reader = Client::connect(&server);
     reader.join("state:1", json!({}));
     reader.receive_event("presence_state");

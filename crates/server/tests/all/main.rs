@@ -11,12 +11,11 @@ mod proxies;
 mod rules;
 mod support;
 mod testing;
+mod tokens;
 
-use watchfire::{RunningServer, Server};
-use watchfire_operator::Operator;
+use watchfire::RunningServer;
 
 /// A server with all that this program tests.
 fn server() -> RunningServer {
-    let server = Server::new(support::settings()).with(Operator::new());
-    server.start().expect("the server starts")
+    support::start(support::settings())
 }

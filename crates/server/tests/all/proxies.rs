@@ -4,16 +4,13 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::support::{get, http, metric, settings};
+use crate::support::{self, get, http, metric, settings};
 use watchfire::{RunningServer, Server, Settings, StartError};
 
 fn start(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();
     change(&mut settings);
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
+    support::start(settings)
 }
 
 /// The status of an upgrade with these header lines.

@@ -3,21 +3,15 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use crate::support::{Client, get, settings};
+use crate::support::{Client, get, observed, reason, settings, start};
+use crate::tokens::{Own, SECRET, message, now, sign};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use serde_json::{Value, json};
-use sha2::Sha256;
-use watchfire::{
-    Channel, ChannelRule, Connected, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
-    Refusal, RunningServer, Server, Settings, Socket,
-};
-
-const SECRET: &str = "an HS256 secret of 32 bytes or more";
+use watchfire::{ChannelRule, Connected, JoinRule, PublishRule, RunningServer, Server, Settings};
 
 fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
     ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: vec![], history: None }
@@ -42,17 +36,6 @@ fn rules() -> RunningServer {
     start(rule_settings())
 }
 
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
 fn claims(subject: &str, seconds: u64) -> Value {
     json!({
         "sub": subject,
@@ -60,17 +43,6 @@ fn claims(subject: &str, seconds: u64) -> Value {
         "channels": { "join": ["orders:*", "feed:*"], "publish": ["orders:42"] },
         "meta": { "name": subject },
     })
-}
-
-fn message(head: &Value, claims: &Value) -> String {
-    [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".")
-}
-
-fn sign(claims: &Value) -> String {
-    let message = message(&json!({ "alg": "HS256" }), claims);
-    let mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
-    let signature = mac.chain_update(&message).finalize().into_bytes();
-    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
 /// A token of a client, valid for this many seconds.
@@ -81,11 +53,6 @@ fn token(subject: &str, seconds: u64) -> String {
 fn connect(server: &RunningServer, token: &str) -> Client {
     let query = format!("vsn=2.0.0&token={token}");
     Client::connect_with(server, &query).expect("the token is valid")
-}
-
-fn reason(reply: &Value) -> &str {
-    assert_eq!(reply["status"], "error", "{reply}");
-    reply["response"]["reason"].as_str().expect("an error has a reason")
 }
 
 #[test]
@@ -287,25 +254,9 @@ fn the_sockets_of_a_user_can_be_disconnected() {
     assert_eq!(client.receive_close(), 1001);
 }
 
-struct Own;
-
-impl Channel for Own {
-    type State = ();
-
-    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        let user = socket.assigns::<String>().cloned();
-        Ok(Joined::with(()).response(json!({ "own": user })))
-    }
-
-    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        Ok(Outcome::NoReply)
-    }
-}
-
 #[test]
 fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
-    let server = Server::new(rule_settings())
-        .with(watchfire_operator::Operator::new())
+    let server = observed(rule_settings())
         .channel("orders:own", Own)
         .on_connect(|connect| {
             let user = connect.params.text("user").map(str::to_owned);

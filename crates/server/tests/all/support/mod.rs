@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
-use watchfire::{RunningServer, Settings};
-use watchfire_operator::AdminSettings;
+use watchfire::{RunningServer, Server, Settings};
+use watchfire_operator::{AdminSettings, Operator};
 
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -25,6 +25,21 @@ pub fn settings_without_operator() -> Settings {
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
     settings
+}
+
+/// A server with the operator's listener.
+pub fn observed(settings: Settings) -> Server {
+    Server::new(settings).with(Operator::new())
+}
+
+pub fn start(settings: Settings) -> RunningServer {
+    observed(settings).start().expect("the server starts")
+}
+
+/// The reason of a refusal.
+pub fn reason(reply: &Value) -> &str {
+    assert_eq!(reply["status"], "error", "{reply}");
+    reply["response"]["reason"].as_str().expect("an error has a reason")
 }
 
 pub struct Client {
