@@ -22,12 +22,13 @@ use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
     ReplicatedPages,
 };
+use crate::people::People;
 use crate::rooms::RoomFeature;
 use crate::settings::{P2pSettings, PageSettings, SitesSettings, StunSettings};
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, Announced, StunError, StunMetrics};
-use crate::visitors::{People, VisitorFeature};
+use crate::visitors::VisitorFeature;
 
 /// Why a server with pages cannot start.
 #[derive(Debug, thiserror::Error)]

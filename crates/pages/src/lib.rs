@@ -19,6 +19,7 @@ mod feature;
 mod format;
 mod gateway;
 mod page;
+mod people;
 mod rooms;
 mod settings;
 mod sites;

@@ -66,6 +66,23 @@
 
 #![warn(missing_docs)]
 
+// The modules import only those in the lines below their own:
+//
+// ```text
+// model                     the tests of a whole server against a model
+// run, testing
+// embedded, multi_process
+// server                    starts the parts
+// http
+// rules, shard
+// feature, hooks            a feature is given to a server, and sees what is below
+// channel_api, restart
+// history
+// addresses, machines, presence
+// cluster, logging, proxies, tls, traces
+// hangups, memory, metrics, not_built, own_client, process, seed, service_manager, settings, token, unix_time
+// ```
+
 mod addresses;
 mod channel_api;
 mod cluster;

@@ -15,8 +15,8 @@ use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
+use crate::people::People;
 use crate::stun::Announced;
-use crate::visitors::People;
 
 /// Each relayed segment begins with a peer id of this many bytes.
 const PEER_BYTES: usize = 8;

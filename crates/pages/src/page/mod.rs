@@ -30,8 +30,8 @@ use watchfire::feature::{
 };
 use watchfire_types::Instant;
 
+use crate::people::People;
 use crate::stun::Announced;
-use crate::visitors::People;
 
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::start as start_with;
+use crate::start;
 use crate::support::{metric, settings};
 use serde_json::{Value, json};
 use watchfire::{
@@ -23,8 +23,8 @@ fn history_settings(history: HistoryRule) -> Settings {
     settings
 }
 
-fn start() -> RunningServer {
-    start_with(history_settings(HistoryRule::default()))
+fn with_histories() -> RunningServer {
+    start(history_settings(HistoryRule::default()))
 }
 
 fn publish(server: &RunningServer, topic: &str, n: u64) {
@@ -48,7 +48,7 @@ fn next(client: &mut Client) -> (u64, String) {
 
 #[test]
 fn a_client_that_rejoins_gets_what_it_missed_and_then_new_messages() {
-    let server = start();
+    let server = with_histories();
     let mut client = Client::connect(server.address());
     let (recovered, first) = joined(&mut client, "news:1", json!(null));
     assert!(!recovered && first.ends_with(":0"), "{first}");
@@ -72,7 +72,7 @@ fn a_client_that_rejoins_gets_what_it_missed_and_then_new_messages() {
 
 #[test]
 fn a_new_client_may_ask_for_the_last_messages() {
-    let server = start();
+    let server = with_histories();
     (1..=5).for_each(|n| publish(&server, "news:1", n));
     let mut client = Client::connect(server.address());
     let (recovered, _) = joined(&mut client, "news:1", json!({ "last": 2 }));
@@ -83,7 +83,7 @@ fn a_new_client_may_ask_for_the_last_messages() {
 #[test]
 fn positions_that_cannot_be_continued_are_not_recovered() {
     let bounds = HistoryRule { messages: 3, ..HistoryRule::default() };
-    let server = start_with(history_settings(bounds));
+    let server = start(history_settings(bounds));
     let mut client = Client::connect(server.address());
     let (_, first) = joined(&mut client, "news:1", json!(null));
     (1..=5).for_each(|n| publish(&server, "news:1", n));
@@ -117,7 +117,7 @@ fn a_recovery_that_does_not_fit_into_the_queue_is_refused() {
         HistoryRule { messages: 1_000, bytes: ByteSize(8 << 20), ..HistoryRule::default() };
     let mut settings = history_settings(bounds);
     settings.limits.queued_bytes_max = 200_000;
-    let server = start_with(settings);
+    let server = start(settings);
     let (_, first) = joined(&mut Client::connect(server.address()), "news:1", json!(null));
     let text = "x".repeat(50_000);
     for n in 1..=3 {
@@ -135,7 +135,7 @@ fn a_recovery_that_does_not_fit_into_the_queue_is_refused() {
 #[test]
 fn joins_during_a_stream_of_messages_miss_none_and_get_none_twice() {
     let server =
-        start_with(history_settings(HistoryRule { messages: 100_000, ..HistoryRule::default() }));
+        start(history_settings(HistoryRule { messages: 100_000, ..HistoryRule::default() }));
     let (_, first) = joined(&mut Client::connect(server.address()), "news:1", json!(null));
     const LAST: u64 = 4_000;
     std::thread::scope(|scope| {
@@ -169,7 +169,7 @@ fn joins_during_a_stream_of_messages_miss_none_and_get_none_twice() {
 
 #[test]
 fn a_topic_without_a_history_is_as_before() {
-    let server = start();
+    let server = with_histories();
     let mut client = Client::connect(server.address());
     assert_eq!(client.join("plain:1", json!({ "history": { "last": 5 } }))["response"], json!({}));
     publish(&server, "plain:1", 1);
@@ -181,7 +181,7 @@ fn a_topic_without_a_history_is_as_before() {
 
 #[test]
 fn messages_of_clients_are_kept_and_bytes_are_refused() {
-    let server = start();
+    let server = with_histories();
     let mut client = Client::connect(server.address());
     joined(&mut client, "news:1", json!(null));
     let reference = client.send_bytes("news:1", "note", b"\x01");
@@ -196,7 +196,7 @@ fn messages_of_clients_are_kept_and_bytes_are_refused() {
 
 #[test]
 fn a_publisher_learns_the_position_of_its_stored_message() {
-    let server = start();
+    let server = with_histories();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let publish =
         |topic: &str, body: Body| runtime.block_on(server.endpoint().publish(topic, "note", body));
@@ -215,7 +215,7 @@ fn the_memory_of_all_logs_is_bounded() {
     let mut settings =
         history_settings(HistoryRule { messages: 100_000, ..HistoryRule::default() });
     settings.channels.history_bytes_max = 300_000;
-    let server = start_with(settings);
+    let server = start(settings);
     let mut client = Client::connect(server.address());
     let (_, first) = joined(&mut client, "news:0", json!(null));
     publish(&server, "news:0", 1);

@@ -10,20 +10,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::rules::{hmac, now, reason, sign_with};
 use crate::support::{metric, settings};
+use crate::tokens::{Own, SECRET, hmac, now, reason, sign};
 use crate::{start, start_error, with_operator};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use watchfire::internal::{ShardAnswer, ShardQuestion};
 use watchfire::{
-    Channel, ChannelRule, Connected, HandleIn, HistoryRule, Hook, JoinRule, Joined, OnFailure,
-    Outcome, Payload, PublishRule, Refusal, RunningServer, Settings, Socket,
+    ChannelRule, Connected, HistoryRule, Hook, JoinRule, OnFailure, PublishRule, RunningServer,
+    Settings,
 };
 use watchfire_testkit::{Client, UPGRADE, eventually, exchange, response, serve_http, text_frame};
 
-const TOKEN_SECRET: &str = "an HS256 secret of 32 bytes or more";
 const HOOK_SECRET: &str = "a secret of hooks of 32 bytes or more";
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -105,7 +104,7 @@ fn hook_settings(backend: &Backend) -> Settings {
     };
     let all = [Hook::Join, Hook::Publish, Hook::Leave];
     let mut settings = settings();
-    settings.auth.hs256_secret = TOKEN_SECRET.into();
+    settings.auth.hs256_secret = SECRET.into();
     settings.hooks.url = backend.url.clone();
     settings.hooks.secret = HOOK_SECRET.into();
     settings.hooks.timeout = DEADLINE;
@@ -126,11 +125,10 @@ fn server_of(backend: &Backend) -> RunningServer {
 }
 
 fn token(subject: &str, seconds: u64) -> String {
-    let claims = json!({
+    sign(&json!({
         "sub": subject, "exp": now() + seconds, "meta": { "from": "the token" },
         "channels": { "join": ["rooms:*"], "publish": ["rooms:*"] },
-    });
-    sign_with(TOKEN_SECRET, &claims)
+    }))
 }
 
 fn client_of(server: &RunningServer, subject: &str) -> Client {
@@ -728,22 +726,6 @@ fn expires_at(query: &str) -> u64 {
     let claims = query.split('.').nth(3).expect("a token has three parts");
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
     claims["exp"].as_u64().unwrap()
-}
-
-/// A channel that answers joins with the data of its application.
-struct Own;
-
-impl Channel for Own {
-    type State = ();
-
-    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        let user = socket.assigns::<String>().cloned();
-        Ok(Joined::with(()).response(json!({ "own": user })))
-    }
-
-    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        Ok(Outcome::NoReply)
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The promises of this crate, through its public API: a file for each topic, one program for all.
 
 mod applications;
-mod arrows;
 mod embedded;
 mod features;
 mod history;
@@ -12,6 +11,7 @@ mod proxies;
 mod rules;
 mod support;
 mod testing;
+mod tokens;
 
 use watchfire::{RunningServer, Server, Settings, StartError};
 use watchfire_operator::Operator;

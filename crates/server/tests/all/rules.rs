@@ -3,23 +3,17 @@
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::support::{get, settings};
+use crate::tokens::{Own, SECRET, message, now, reason, sign};
 use crate::{start, with_operator};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use serde_json::{Value, json};
-use sha2::Sha256;
-use watchfire::{
-    Channel, ChannelRule, Connected, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
-    Refusal, RunningServer, Server, Settings, Socket,
-};
+use watchfire::{ChannelRule, Connected, JoinRule, PublishRule, RunningServer, Server, Settings};
 use watchfire_testkit::{Client, Received, eventually, response, serve};
-
-const SECRET: &str = "an HS256 secret of 32 bytes or more";
 
 fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
     ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: vec![], history: None }
@@ -44,10 +38,6 @@ fn rules() -> RunningServer {
     start(rule_settings())
 }
 
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
 fn claims(subject: &str, seconds: u64) -> Value {
     json!({
         "sub": subject,
@@ -55,24 +45,6 @@ fn claims(subject: &str, seconds: u64) -> Value {
         "channels": { "join": ["orders:*", "feed:*"], "publish": ["orders:42"] },
         "meta": { "name": subject },
     })
-}
-
-fn message(head: &Value, claims: &Value) -> String {
-    [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".")
-}
-
-pub fn hmac(secret: &str, message: &str) -> Vec<u8> {
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-    mac.chain_update(message).finalize().into_bytes().to_vec()
-}
-
-pub fn sign_with(secret: &str, claims: &Value) -> String {
-    let message = message(&json!({ "alg": "HS256" }), claims);
-    format!("{message}.{}", URL_SAFE_NO_PAD.encode(hmac(secret, &message)))
-}
-
-fn sign(claims: &Value) -> String {
-    sign_with(SECRET, claims)
 }
 
 /// A token of a client, valid for this many seconds.
@@ -83,11 +55,6 @@ fn token(subject: &str, seconds: u64) -> String {
 fn connect(server: &RunningServer, token: &str) -> Client {
     let query = format!("vsn=2.0.0&token={token}");
     Client::connect_with(server.address(), &query).expect("the token is valid")
-}
-
-pub fn reason(reply: &Value) -> &str {
-    assert_eq!(reply["status"], "error", "{reply}");
-    reply["response"]["reason"].as_str().expect("an error has a reason")
 }
 
 #[test]
@@ -289,21 +256,6 @@ fn the_sockets_of_a_user_can_be_disconnected() {
     }
     server.endpoint().disconnect("users:ada");
     assert_eq!(client.receive_close(), 1001);
-}
-
-struct Own;
-
-impl Channel for Own {
-    type State = ();
-
-    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        let user = socket.assigns::<String>().cloned();
-        Ok(Joined::with(()).response(json!({ "own": user })))
-    }
-
-    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        Ok(Outcome::NoReply)
-    }
 }
 
 #[test]

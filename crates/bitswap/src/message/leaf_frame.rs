@@ -4,8 +4,7 @@ use bytes::Bytes;
 use watchfire_content::varint::{self, VarintError};
 use watchfire_content::{Block, BlockError, Cid, CidError, Prefix};
 
-use super::{ListMessage, Ranges, RangesError};
-use crate::message::{self, MessageError};
+use super::{ListMessage, MessageError, Ranges, RangesError};
 use crate::{Message, Payload, Protocol};
 
 /// The kinds of frames. The first is a message of Bitswap 1.2.
@@ -72,7 +71,7 @@ pub fn encode(message: &Message<Block>) -> Vec<Bytes> {
         let protocol = Protocol::V1_2;
         start_frame(1 + message.encoded_len(protocol), &mut small);
         small.push(kind::BITSWAP);
-        small.extend_from_slice(&message::encode(message, protocol));
+        small.extend_from_slice(&super::encode(message, protocol));
     }
     if !small.is_empty() {
         pieces.push(small.into());
@@ -92,7 +91,7 @@ pub fn encoded_len<B: Payload>(message: &Message<B>) -> usize {
 pub fn decode(frame: &Bytes) -> Result<Message<Block>, FrameError> {
     let kind = frame.first().copied().ok_or(FrameError::UnknownKind { kind: None })?;
     if kind == kind::BITSWAP {
-        return Ok(message::decode(&frame.slice(1..))?);
+        return Ok(super::decode(&frame.slice(1..))?);
     }
     let mut body = Body { frame, at: 1 };
     let list_message = match kind {
@@ -289,7 +288,7 @@ mod tests {
 
     /// Splits pieces into frames with a reader.
     fn cut(pieces: &[Bytes]) -> Vec<Bytes> {
-        let mut reader = message::FrameReader::default();
+        let mut reader = crate::message::FrameReader::default();
         let mut frames = Vec::new();
         for piece in pieces {
             reader.push(piece);

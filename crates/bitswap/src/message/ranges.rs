@@ -1,6 +1,8 @@
 use watchfire_content::varint::{self, VarintError};
 
-use super::LEAVES_MAX;
+/// Most leaves of one list. Nodes with more links are exchanged with Bitswap. With sha2-256 links
+/// there are none: such a node would be too long for a block.
+pub const LEAVES_MAX: u32 = 1 << 16;
 
 /// Why bytes are not valid runs of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

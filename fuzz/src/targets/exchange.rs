@@ -1,4 +1,4 @@
-//! Steps of an exchange in any order, and the invariants that hold after each.
+//! An exchange, inputs in any order, and the invariants that hold after each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,9 +10,15 @@ use watchfire_bitswap::{
 use watchfire_content::{Cid, Codec, Multihash};
 use watchfire_types::Instant;
 
-/// A block with a number, which decides its [`cid`] and [`len`].
+/// Few peers, blocks and sessions, so that they interact often.
+const BLOCKS: u8 = 24;
+const PEERS: u8 = 4;
+const SESSIONS: usize = 3;
+const STEPS_MAX: usize = 500;
+
+/// A block that is only a CID and a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FakeBlock(Cid, usize);
+struct FakeBlock(Cid, usize);
 
 impl Payload for FakeBlock {
     fn cid(&self) -> &Cid {
@@ -24,11 +30,7 @@ impl Payload for FakeBlock {
     }
 }
 
-/// Few peers, blocks and sessions, so that they interact often.
-pub const BLOCKS: u8 = 24;
-pub const PEERS: u8 = 4;
-const SESSIONS: usize = 3;
-
+/// The CID of the block with a number, which also decides its [`len`].
 fn cid(block: u8) -> Cid {
     let mut digest = [7; 32];
     digest[0] = block;
@@ -63,48 +65,57 @@ fn limits() -> Limits {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-pub struct FakeMessage {
-    pub is_full: bool,
-    pub wants: Vec<FakeWant>,
-    pub blocks: Vec<u8>,
-    /// How many blocks it has that were never wanted.
-    pub forged: u8,
-    pub presences: Vec<(u8, bool)>,
+/// The bytes that decide the steps; zeros after their end.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *first
+    }
+
+    /// A number below `end`.
+    fn below(&mut self, end: u8) -> u8 {
+        self.byte() % end
+    }
+
+    /// Up to `most` items, each of which takes one byte or more.
+    fn list<T>(&mut self, most: u8, item: impl Fn(&mut Self) -> T) -> Vec<T> {
+        (0..self.below(most + 1)).map(|_| item(self)).collect()
+    }
+
+    fn blocks(&mut self, most: u8) -> Vec<u8> {
+        self.list(most, |input| input.below(BLOCKS))
+    }
+
+    /// Takes an item out of a list.
+    fn take<T>(&mut self, items: &mut Vec<T>) -> Option<T> {
+        let place = usize::from(self.byte());
+        (!items.is_empty()).then(|| items.swap_remove(place % items.len()))
+    }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub struct FakeWant {
-    pub block: u8,
-    pub priority: i32,
-    pub is_cancel: bool,
-    pub is_have: bool,
-    pub send_dont_have: bool,
-}
-
-/// An input or an answer. Peers, sessions and places may be any numbers.
-#[derive(Clone, Debug)]
-pub enum Step {
-    Connect(u8, u8),
-    Disconnect(u8),
-    Start,
-    Stop(u8),
-    Want(u8, Vec<u8>),
-    CancelWants(u8, Vec<u8>),
-    Receive(u8, FakeMessage),
-    PartialMessage(u8),
-    Writable(u8, u16),
-    Stored(u8),
-    LookupResult(u8),
-    Read(u8, bool),
-    Providers(u8, u8),
-    Wait(u16),
+/// An exchange keeps its promises to its driver for inputs in any order. The first byte is its seed.
+pub fn bitswap_exchange(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let mut network = FakeNetwork::new(input.byte());
+    for _ in 0..STEPS_MAX {
+        if input.0.is_empty() {
+            break;
+        }
+        network.step(&mut input);
+        network.drain();
+        network.check();
+    }
+    network.end();
 }
 
 /// An exchange, and the state that it must have after the steps so far.
-pub struct FakeNetwork {
+struct FakeNetwork {
     exchange: Exchange<u8, FakeBlock>,
     now: Instant,
+    /// The protocol of each connected peer, and the room in its send buffer.
     peers: BTreeMap<u8, (Protocol, usize)>,
     sessions: Vec<SessionId>,
     wanted: BTreeMap<u8, BTreeSet<SessionId>>,
@@ -118,12 +129,17 @@ pub struct FakeNetwork {
 }
 
 impl FakeNetwork {
-    pub fn new(seed: u64) -> Self {
+    /// A network with one session, and one peer that takes bytes.
+    fn new(seed: u8) -> Self {
+        let (mut exchange, now) = (Exchange::new(limits(), seed.into()), Instant::ZERO);
+        let sessions = vec![exchange.start_session(now)];
+        exchange.handle_connected(now, 0, Protocol::V1_2);
+        exchange.handle_writable(now, 0, 5000);
         FakeNetwork {
-            exchange: Exchange::new(limits(), seed),
-            now: Instant::ZERO,
-            peers: BTreeMap::new(),
-            sessions: Vec::new(),
+            exchange,
+            now,
+            peers: [(0, (Protocol::V1_2, 5000))].into(),
+            sessions,
             wanted: BTreeMap::new(),
             store: BTreeSet::new(),
             lookups: Vec::new(),
@@ -135,77 +151,75 @@ impl FakeNetwork {
         }
     }
 
-    /// Carries out a step, and checks the invariants.
-    pub fn apply(&mut self, step: &Step) {
+    /// Gives the exchange one input. The frequent ones have several numbers.
+    fn step(&mut self, input: &mut Input<'_>) {
         let now = self.now;
-        match step {
-            Step::Connect(peer, protocol) => self.connect(peer % PEERS, *protocol),
-            Step::Disconnect(peer) => {
-                let peer = peer % PEERS;
-                self.peers.remove(&peer);
-                self.exchange.handle_disconnected(now, peer);
-            }
-            Step::Start if self.sessions.len() < SESSIONS => {
-                self.sessions.push(self.exchange.start_session(now));
-            }
-            Step::Start => {}
-            Step::Stop(session) => {
-                if !self.sessions.is_empty() {
-                    let at = usize::from(*session) % self.sessions.len();
-                    self.stop(at);
+        match input.below(20) {
+            0 => self.connect(input.below(PEERS), input.byte()),
+            1 => match input.below(4) {
+                0 => self.disconnect(input.below(PEERS)),
+                1 => self.exchange.handle_partial_message(now, input.below(PEERS)),
+                2 if self.sessions.len() < SESSIONS => {
+                    self.sessions.push(self.exchange.start_session(now));
                 }
-            }
-            Step::Want(session, blocks) => self.want(*session, blocks),
-            Step::CancelWants(session, blocks) => self.cancel_wants(*session, blocks),
-            Step::Receive(peer, message) => self.receive(peer % PEERS, message),
-            Step::PartialMessage(peer) => self.exchange.handle_partial_message(now, peer % PEERS),
-            Step::Writable(peer, room) => {
-                let (peer, room) = (peer % PEERS, usize::from(*room));
+                _ => {
+                    if let Some(session) = input.take(&mut self.sessions) {
+                        self.stop(session);
+                    }
+                }
+            },
+            2 | 3 => self.want(input),
+            4 => self.cancel_wants(input),
+            5..8 => self.receive(input),
+            8..11 => {
+                let (peer, room) = (input.below(PEERS), usize::from(input.byte()) * 24);
                 if let Some(known) = self.peers.get_mut(&peer) {
                     known.1 = room;
                 }
                 self.exchange.handle_writable(now, peer, room);
             }
-            Step::Stored(block) => self.store_block(block % BLOCKS),
-            Step::LookupResult(place) => {
-                if !self.lookups.is_empty() {
-                    let cid = self.lookups.swap_remove(usize::from(*place) % self.lookups.len());
+            11 => self.store_block(input.below(BLOCKS)),
+            12..15 => {
+                if let Some(cid) = input.take(&mut self.lookups) {
                     let block = number(&cid);
                     let found = self.store.contains(&block).then(|| len(block));
                     self.exchange.handle_lookup(now, &cid, found);
                 }
             }
-            Step::Read(place, is_readable) => {
-                if !self.reads.is_empty() {
-                    let place = usize::from(*place) % self.reads.len();
-                    let (peer, cid) = self.reads.swap_remove(place);
+            15..18 => {
+                let is_readable = input.below(10) > 0;
+                if let Some((peer, cid)) = input.take(&mut self.reads) {
                     let block = is_readable.then(|| fake_block(number(&cid)));
                     self.exchange.handle_read(now, peer, &cid, block);
                 }
             }
-            Step::Providers(place, peers) => {
-                if !self.searches.is_empty() {
-                    let place = usize::from(*place) % self.searches.len();
-                    let session = self.searches.swap_remove(place);
-                    let is_named = |peer: &u8| peers & (1 << peer) != 0;
-                    let peers: Vec<u8> = (0..PEERS).filter(is_named).collect();
-                    self.exchange.handle_providers(now, session, &peers);
+            18 => {
+                let named = input.byte();
+                if let Some(session) = input.take(&mut self.searches) {
+                    let peers = (0..PEERS).filter(|peer| named & (1 << peer) != 0);
+                    self.exchange.handle_providers(now, session, &peers.collect::<Vec<_>>());
                 }
             }
-            Step::Wait(millis) => self.wait(*millis),
+            _ => self.wait(Duration::from_millis(u64::from(input.byte()).pow(2))),
         }
-        self.drain();
-        self.check();
     }
 
     fn connect(&mut self, peer: u8, protocol: u8) {
-        let protocol = [Protocol::V1_2, Protocol::V1_1, Protocol::V1_0][usize::from(protocol % 3)];
+        let protocol = match protocol % 8 {
+            0 => Protocol::V1_0,
+            1 => Protocol::V1_1,
+            _ => Protocol::V1_2,
+        };
         self.peers.insert(peer, (protocol, 0));
         self.exchange.handle_connected(self.now, peer, protocol);
     }
 
-    fn stop(&mut self, at: usize) {
-        let session = self.sessions.swap_remove(at);
+    fn disconnect(&mut self, peer: u8) {
+        self.peers.remove(&peer);
+        self.exchange.handle_disconnected(self.now, peer);
+    }
+
+    fn stop(&mut self, session: SessionId) {
         self.exchange.stop_session(self.now, session);
         self.wanted.retain(|_, sessions| {
             sessions.remove(&session);
@@ -214,15 +228,16 @@ impl FakeNetwork {
         self.searches.retain(|other| *other != session);
     }
 
-    fn session(&self, at: u8) -> Option<SessionId> {
-        let count = self.sessions.len();
-        (count > 0).then(|| self.sessions[usize::from(at) % count])
+    fn session(&self, input: &mut Input<'_>) -> Option<SessionId> {
+        let place = usize::from(input.byte());
+        (!self.sessions.is_empty()).then(|| self.sessions[place % self.sessions.len()])
     }
 
-    fn want(&mut self, session: u8, blocks: &[u8]) {
-        let Some(session) = self.session(session) else { return };
+    fn want(&mut self, input: &mut Input<'_>) {
+        let (session, blocks) = (self.session(input), input.blocks(9));
+        let Some(session) = session else { return };
         // Blocks in the store must not be wanted.
-        let blocks: BTreeSet<u8> = blocks.iter().map(|block| block % BLOCKS).collect();
+        let blocks: BTreeSet<u8> = blocks.into_iter().collect();
         let blocks: Vec<u8> = blocks.difference(&self.store).copied().collect();
         for block in &blocks {
             self.wanted.entry(*block).or_default().insert(session);
@@ -235,37 +250,46 @@ impl FakeNetwork {
         self.exchange.want(self.now, session, blocks.iter().map(want));
     }
 
-    fn cancel_wants(&mut self, session: u8, blocks: &[u8]) {
-        let Some(session) = self.session(session) else { return };
-        let cids: Vec<Cid> = blocks.iter().map(|block| cid(block % BLOCKS)).collect();
-        for cid in &cids {
-            if let Some(sessions) = self.wanted.get_mut(&number(cid)) {
+    fn cancel_wants(&mut self, input: &mut Input<'_>) {
+        let (session, blocks) = (self.session(input), input.blocks(9));
+        let Some(session) = session else { return };
+        for block in &blocks {
+            if let Some(sessions) = self.wanted.get_mut(block) {
                 sessions.remove(&session);
                 if sessions.is_empty() {
-                    self.wanted.remove(&number(cid));
+                    self.wanted.remove(block);
                 }
             }
         }
+        let cids: Vec<Cid> = blocks.into_iter().map(cid).collect();
         self.exchange.cancel_wants(self.now, session, &cids);
     }
 
-    fn receive(&mut self, peer: u8, fake: &FakeMessage) {
-        let want = |want: &FakeWant| WantEntry {
-            cid: cid(want.block % BLOCKS),
-            priority: want.priority,
-            cancel: want.is_cancel,
-            kind: if want.is_have { WantKind::Have } else { WantKind::Block },
-            send_dont_have: want.send_dont_have,
-        };
-        let presence =
-            |&(block, has_block): &(u8, bool)| Presence { cid: cid(block % BLOCKS), has_block };
-        let forged = (0..fake.forged % 3).map(|at| FakeBlock(cid(200 + at), 50));
-        let blocks = fake.blocks.iter().map(|block| fake_block(block % BLOCKS));
+    fn receive(&mut self, input: &mut Input<'_>) {
+        let peer = input.below(PEERS);
+        let wants = input.list(11, |input| {
+            let (block, flags) = (input.below(BLOCKS), input.byte());
+            WantEntry {
+                cid: cid(block),
+                priority: i32::from(flags as i8) << 24,
+                cancel: flags & 0b111 == 0,
+                kind: if flags & 0b1000 == 0 { WantKind::Have } else { WantKind::Block },
+                send_dont_have: flags & 0b1_0000 == 0,
+            }
+        });
+        let wanted = input.blocks(2);
+        // Rarely with a block that was never wanted, or as a full wantlist.
+        let rare = input.below(32);
+        let forged = (rare == 0).then(|| FakeBlock(cid(200), 50));
+        let presences = input.list(7, |input| {
+            let byte = input.byte();
+            Presence { cid: cid(byte % BLOCKS), has_block: byte < 200 }
+        });
         let message = Message {
-            full: fake.is_full,
-            wants: fake.wants.iter().map(want).collect(),
-            blocks: blocks.chain(forged).collect(),
-            presences: fake.presences.iter().map(presence).collect(),
+            full: rare == 1,
+            wants,
+            blocks: wanted.iter().copied().map(fake_block).chain(forged).collect(),
+            presences,
             ..Message::default()
         };
         let received = message.blocks.len() as u64;
@@ -275,12 +299,8 @@ impl FakeNetwork {
         if is_connected {
             self.received += received;
             // No verified and wanted block is lost.
-            for block in &fake.blocks {
-                assert!(
-                    !self.wanted.contains_key(&(block % BLOCKS)),
-                    "block {block} arrived and is lost"
-                );
-            }
+            let lost = wanted.iter().find(|block| self.wanted.contains_key(block));
+            assert_eq!(lost, None, "it arrived and is lost");
         }
     }
 
@@ -289,15 +309,13 @@ impl FakeNetwork {
             self.exchange.handle_stored(self.now, &cid(block), len(block));
         }
         // A driver that stores a block cancels its wants.
-        if let Some(sessions) = self.wanted.remove(&block) {
-            for session in sessions {
-                self.exchange.cancel_wants(self.now, session, [&cid(block)]);
-            }
+        for session in self.wanted.remove(&block).unwrap_or_default() {
+            self.exchange.cancel_wants(self.now, session, [&cid(block)]);
         }
     }
 
-    fn wait(&mut self, millis: u16) {
-        let until = self.now + Duration::from_millis(millis.into());
+    fn wait(&mut self, time: Duration) {
+        let until = self.now + time;
         for wakes in 0.. {
             let Some(at) = self.exchange.next_wake().filter(|at| *at <= until) else { break };
             assert!(wakes < 10_000, "the timers never end");
@@ -321,7 +339,7 @@ impl FakeNetwork {
                     self.reads.push((peer, cid));
                 }
                 Output::BlockReceived { sessions, block, from } => {
-                    self.receive_block(&sessions, &block, from)
+                    self.receive_block(&sessions, &block, from);
                 }
                 Output::FindProviders { session, cid } => {
                     let wanted = self.wanted.get(&number(&cid));
@@ -345,9 +363,8 @@ impl FakeNetwork {
         // Any room is enough for one want or presence, including its framing.
         assert!(message.blocks.len() == 1 || len <= *room + 200, "{len} bytes into {room}");
         *room = room.saturating_sub(len);
-        if !protocol.has_presences() {
-            assert!(message.presences.is_empty(), "presences for an older protocol");
-        }
+        let has_presences = protocol.has_presences() || message.presences.is_empty();
+        assert!(has_presences, "presences for an older protocol");
         let bytes: usize = message.blocks.iter().map(Payload::len).sum();
         assert!(message.blocks.len() <= 1 || bytes <= limits().message_bytes_max);
         assert!(message.blocks.iter().all(|block| self.store.contains(&number(&block.0))));
@@ -372,11 +389,8 @@ impl FakeNetwork {
         for peer in self.peers.keys() {
             let peer = self.exchange.peer(*peer).expect("a connected peer is known");
             assert!(peer.wants <= limits.wants_per_peer_max, "{} wants", peer.wants);
-            assert!(
-                peer.requested_blocks <= limits.sent_wants_per_peer_max,
-                "{} requests",
-                peer.requested_blocks
-            );
+            let requests = peer.requested_blocks;
+            assert!(requests <= limits.sent_wants_per_peer_max, "{requests} requests");
         }
         let reading: usize = self.reads.iter().map(|(_, cid)| len(number(cid))).sum();
         let is_one = self.reads.len() == 1;
@@ -393,14 +407,16 @@ impl FakeNetwork {
     }
 
     /// Without peers and sessions, no timer runs.
-    pub fn end(mut self) {
-        while !self.sessions.is_empty() {
-            self.stop(0);
+    fn end(mut self) {
+        while let Some(session) = self.sessions.pop() {
+            self.stop(session);
         }
         for peer in 0..PEERS {
-            self.apply(&Step::Disconnect(peer));
+            self.disconnect(peer);
+            self.drain();
+            self.check();
         }
-        self.apply(&Step::Wait(u16::MAX));
+        self.wait(Duration::from_secs(65));
         assert_eq!(self.exchange.next_wake(), None, "a timer runs");
         assert_eq!(self.exchange.peers().count(), 0);
     }
