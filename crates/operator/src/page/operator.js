@@ -1,4 +1,9 @@
 // The operator's page: options in the URL, tabs, and the calls that repeat.
+//
+// Each second it loads the state, and the rows of the history that are newer than its last one: 900 rows at first (less
+// than 1 MB), then one. So a page that is open all day costs the server one short answer a second, and a tab in the background
+// costs nothing (`Poller`). All views are built once and updated in place: a view that is built anew every second would
+// lose the focus, the selected text and the position of a scroll bar.
 
 import { Api, NoAnswer, TokenNeeded } from './operator-api.js'
 import { Crosshair } from './operator-chart.js'
