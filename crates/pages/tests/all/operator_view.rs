@@ -13,6 +13,18 @@ use crate::{start, support};
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Waits until there is something to return.
+fn until<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "timeout: {what}");
+        std::thread::yield_now();
+    }
+}
+
 fn rooms() -> Settings {
     let mut settings = settings();
     settings.channels.open_rooms = true;
@@ -51,15 +63,12 @@ fn read(server: &RunningServer, path: &str) -> Value {
 }
 
 fn read_until(server: &RunningServer, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let value = read(server, path);
-        if holds(&value) {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "timeout: {value}");
-        std::thread::yield_now();
-    }
+    until(path, || Some(read(server, path)).filter(&holds))
+}
+
+/// Waits until there is no such connection.
+fn until_gone(server: &RunningServer, line: &str) {
+    until("the connection is gone", || (call(server, line, TOKEN).0 == 404).then_some(()));
 }
 
 /// The connections in an order, without those that speak HTTP only.
@@ -147,17 +156,13 @@ fn a_slow_reader_is_the_first_by_queued_bytes() {
     slow.join("rooms:slow", json!({}));
     let mut sender = Client::connect(&server);
     sender.join("rooms:slow", json!({}));
-    let deadline = Instant::now() + DEADLINE;
-    let first = loop {
+    let first = until("a queue", || {
         for _ in 0..20 {
             sender.push("rooms:slow", "new_msg", json!({ "body": "x".repeat(16_000) }));
         }
         let found = websockets(&server, "&sort=queued_bytes&limit=1").remove(0);
-        if found["queued_bytes"].as_u64() > Some(0) {
-            break found;
-        }
-        assert!(Instant::now() < deadline, "no queue: {found}");
-    };
+        (found["queued_bytes"].as_u64() > Some(0)).then_some(found)
+    });
     assert!(first["topics"].as_array().unwrap().contains(&json!("rooms:slow")), "{first}");
     assert!(first["tcp"]["unsent_bytes"].as_u64() > Some(0), "{first}");
 }
@@ -175,10 +180,7 @@ fn the_operator_closes_a_connection_with_the_token_only() {
     assert_eq!(call(&server, &line, "another token of somebody").0, 401);
     assert_eq!(call(&server, &line, TOKEN), (200, json!({ "disconnected": true })));
     assert_eq!(client.receive_close(), 1001);
-    let deadline = Instant::now() + DEADLINE;
-    while call(&server, &line, TOKEN).0 != 404 {
-        assert!(Instant::now() < deadline, "the connection is still there");
-    }
+    until_gone(&server, &line);
     for path in ["state", "history", "events", "connections", "topics"] {
         assert_eq!(call(&server, &format!("GET /admin/{path}"), "").0, 401, "{path}");
     }
@@ -192,7 +194,7 @@ fn the_operator_watches_the_messages_of_one_connection() {
     let found = call(&server, "GET /admin/connections?transport=websocket", TOKEN).1;
     let id = found["connections"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/admin/connections/{id}/messages");
-    let read = |after: u64| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
+    let read = |after: usize| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
     assert_eq!(read(0)["messages"], json!([]), "the watch begins with the first call");
     let mut other = Client::connect(&server);
     other.join("rooms:a", json!({}));
@@ -201,17 +203,17 @@ fn the_operator_watches_the_messages_of_one_connection() {
     other.push("rooms:a", "new_msg", json!({ "body": "another" }));
     client.receive_event("new_msg");
     let first = read(0);
-    let names = first["messages"].as_array().unwrap().iter().map(|message| {
-        assert_eq!(message["topic"], "rooms:a");
-        let text = |name: &str| message[name].as_str().unwrap().to_owned();
-        (text("direction"), text("event"), message["payload_bytes"].as_u64().unwrap())
-    });
-    let names: Vec<_> = names.collect();
-    let message = |direction: &str, event: &str, bytes| (direction.into(), event.into(), bytes);
-    assert!(names.contains(&message("received", "new_msg", 17)), "{names:?}");
-    assert!(names.contains(&message("sent", "new_msg", 18)), "{names:?}");
+    let messages = first["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|message| message["topic"] == "rooms:a"), "{first}");
+    for (direction, bytes) in [("received", 17), ("sent", 18)] {
+        let is_there = messages.iter().any(|message| {
+            (&message["direction"], &message["event"]) == (&json!(direction), &json!("new_msg"))
+                && message["payload_bytes"] == bytes
+        });
+        assert!(is_there, "{direction}: {first}");
+    }
     assert!(!first.to_string().contains("secret"), "{first}");
-    let last = first["messages"].as_array().unwrap().len() as u64;
+    let last = messages.len();
 
     let payloads = format!("PUT /admin/connections/{id}/payloads?shown=true");
     assert_eq!(call(&server, &payloads, "").0, 401);
@@ -222,10 +224,7 @@ fn the_operator_watches_the_messages_of_one_connection() {
     assert_eq!(later["has_payloads"], true);
     assert_eq!(later["messages"][0]["payload"], r#"{"body":"secret"}"#, "{later}");
     drop(client);
-    let deadline = Instant::now() + DEADLINE;
-    while call(&server, &format!("GET {path}"), TOKEN).0 != 404 {
-        assert!(Instant::now() < deadline, "the connection is still there");
-    }
+    until_gone(&server, &format!("GET {path}"));
 }
 
 #[test]
