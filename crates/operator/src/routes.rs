@@ -28,7 +28,7 @@ use super::machines::Machine;
 use super::process_calls::{Call, ProcessCalls};
 use super::refusal::{Params, Refusal};
 
-/// Connections or topics in an answer that does not say how many, and at most.
+/// Connections or topics in an answer when the request names no number, and at most.
 const ROWS: usize = 20;
 const ROWS_MAX: usize = 200;
 /// The longest text of an event of the operator's own.

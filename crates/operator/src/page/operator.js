@@ -86,7 +86,7 @@ class App {
   api = new Api()
   #histories = newHistories()
   #events = []
-  /** @type {Record<string, any> | null} */
+  /** @type {any} The last answer; null before the first. */
   #state = null
   #problems = new Map()
   /** @type {Map<string, any> | null} */
@@ -347,15 +347,8 @@ class App {
   }
 
   #renderHeader() {
-    const {
-      machine,
-      machines = [],
-      version,
-      now_ms: nowMs,
-      started_ms: startedMs,
-      troubles = [],
-    } = /** @type {Record<string, any>} */ (this.#state)
-    setText(byId('server'), `${visible(machine)} · version ${visible(version)} · up ${duration((nowMs - startedMs) / 1000)}`)
+    const { machine, machines = [], version, troubles = [], ...state } = this.#state
+    setText(byId('server'), `${visible(machine)} · version ${visible(version)} · up ${duration((state.now_ms - state.started_ms) / 1000)}`)
     this.#machineOptions.update(machines.includes(machine) ? machines : [machine, ...machines])
     byId('machine-choice').hidden = machines.length < 2
     if (document.activeElement !== this.#machine) this.#machine.value = machine
