@@ -36,10 +36,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
-use serde::Serialize;
 use watchfire::feature::MetricWriter;
 
-use super::record::{Column, ProcessFigures, Row, SystemFigures};
+use super::answers::{Process, Trouble};
+use super::figures::{Column, Row, SystemFigures};
 
 /// The page that says how to confirm a trouble and what to do.
 const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/reference/diagnosis.md");
@@ -60,7 +60,7 @@ const FIRST_PEER_SECONDS: f64 = 60.0;
 /// The state of the server at one sample.
 pub(super) struct Look<'a> {
     pub row: &'a Row,
-    pub processes: &'a BTreeMap<u16, ProcessFigures>,
+    pub processes: &'a BTreeMap<u16, Process>,
     /// Processes that do not serve clients, by their slots.
     pub missing: &'a [u16],
     pub system: &'a SystemFigures,
@@ -371,33 +371,22 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// The troubles that last, for the metrics. Only the process that records has them.
 #[derive(Default)]
-pub(crate) struct TroubleMetrics(Mutex<Option<Vec<&'static str>>>);
+pub(crate) struct TroubleMetrics(Mutex<Option<Vec<String>>>);
 
 impl TroubleMetrics {
     pub(super) fn set(&self, troubles: &[Trouble]) {
-        *self.0.lock() = Some(troubles.iter().map(|trouble| trouble.kind).collect());
+        *self.0.lock() = Some(troubles.iter().map(|trouble| trouble.kind.clone()).collect());
     }
-}
 
-impl TroubleMetrics {
     /// Writes whether each trouble lasts.
     pub fn write_metrics(&self, writer: &mut MetricWriter) {
         let lasting = self.0.lock();
         let Some(lasting) = &*lasting else { return };
-        let value = |check: &Check| (check.kind, lasting.contains(&check.kind).into());
+        let lasts = |check: &Check| lasting.iter().any(|kind| kind == check.kind);
+        let value = |check: &Check| (check.kind, lasts(check).into());
         let values: Vec<(&'static str, u64)> = CHECKS.iter().map(value).collect();
         writer.gauges("trouble", "Whether a trouble lasts", "kind", &values);
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Trouble {
-    pub kind: &'static str,
-    pub since_ms: u64,
-    /// The fault, as it is now.
-    pub summary: String,
-    pub fix: &'static str,
-    pub page: String,
 }
 
 /// A trouble that began or ended.
@@ -461,7 +450,7 @@ impl CheckState {
                 self.in_a_row += 1;
                 if self.in_a_row >= check.begins_after {
                     let page = format!("{PAGE}#{}", check.kind);
-                    let (kind, fix) = (check.kind, check.fix);
+                    let (kind, fix) = (check.kind.to_owned(), check.fix.to_owned());
                     let trouble = Trouble { kind, since_ms: time_ms, summary, fix, page };
                     *self = CheckState { in_a_row: 0, trouble: Some(trouble.clone()) };
                     return Some(Change::Began(trouble));
@@ -508,8 +497,7 @@ mod tests {
     }
 
     fn look_at(watch: &mut Watch, row: &Row) -> Vec<Change> {
-        let process =
-            ProcessFigures { busy: vec![0.2, 0.95], max_fds: 100.0, ..Default::default() };
+        let process = Process { busy: vec![0.2, 0.95], max_fds: 100.0, ..Process::default() };
         watch.look(&Look {
             row,
             processes: &BTreeMap::from([(3, process)]),
@@ -529,7 +517,7 @@ mod tests {
             began.extend(look_at(&mut watch, &row(second * 1_000, &[(Column::BusyMax, 0.95)])));
         }
         let [Change::Began(trouble)] = &began[..] else { panic!("{began:?}") };
-        assert_eq!((trouble.kind, trouble.since_ms), ("shard_busy", 4_000));
+        assert_eq!((&*trouble.kind, trouble.since_ms), ("shard_busy", 4_000));
         assert_eq!(trouble.summary, "Event loop 1 of process 3 is 95 % busy");
         assert!(trouble.page.ends_with("/docs/reference/diagnosis.md#shard_busy"));
         assert_eq!(watch.troubles().len(), 1);

@@ -49,6 +49,11 @@ fn read_until(server: &RunningServer, path: &str, holds: impl Fn(&Value) -> bool
     find(path, || Some(read(server, path)).filter(&holds))
 }
 
+/// Waits until there is no such connection.
+fn until_gone(server: &RunningServer, line: &str) {
+    eventually("the connection is gone", || call(server, line, TOKEN).0 == 404);
+}
+
 /// The connections in an order, without those that speak HTTP only.
 fn websockets(server: &RunningServer, params: &str) -> Vec<Value> {
     let path = format!("/admin/connections?transport=websocket{params}");
@@ -139,7 +144,7 @@ fn a_slow_reader_is_the_first_by_queued_bytes() {
             sender.push("rooms:slow", "new_msg", json!({ "body": "x".repeat(16_000) }));
         }
         let found = websockets(&server, "&sort=queued_bytes&limit=1").remove(0);
-        Some(found).filter(|found| found["queued_bytes"].as_u64() > Some(0))
+        (found["queued_bytes"].as_u64() > Some(0)).then_some(found)
     });
     assert!(first["topics"].as_array().unwrap().contains(&json!("rooms:slow")), "{first}");
     assert!(first["tcp"]["unsent_bytes"].as_u64() > Some(0), "{first}");
@@ -158,7 +163,7 @@ fn the_operator_closes_a_connection_with_the_token_only() {
     assert_eq!(call(&server, &line, "another token of somebody").0, 401);
     assert_eq!(call(&server, &line, TOKEN), (200, json!({ "disconnected": true })));
     assert_eq!(client.receive_close(), 1001);
-    eventually("the connection is gone", || call(&server, &line, TOKEN).0 == 404);
+    until_gone(&server, &line);
     for path in ["state", "history", "events", "connections", "topics"] {
         assert_eq!(call(&server, &format!("GET /admin/{path}"), "").0, 401, "{path}");
     }
@@ -172,7 +177,7 @@ fn the_operator_watches_the_messages_of_one_connection() {
     let found = call(&server, "GET /admin/connections?transport=websocket", TOKEN).1;
     let id = found["connections"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/admin/connections/{id}/messages");
-    let read = |after: u64| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
+    let read = |after: usize| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
     assert_eq!(read(0)["messages"], json!([]), "the watch begins with the first call");
     let mut other = Client::connect(server.address());
     other.join("rooms:a", json!({}));
@@ -181,17 +186,17 @@ fn the_operator_watches_the_messages_of_one_connection() {
     other.push("rooms:a", "new_msg", json!({ "body": "another" }));
     client.receive_event("new_msg");
     let first = read(0);
-    let names = first["messages"].as_array().unwrap().iter().map(|message| {
-        assert_eq!(message["topic"], "rooms:a");
-        let text = |name: &str| message[name].as_str().unwrap().to_owned();
-        (text("direction"), text("event"), message["payload_bytes"].as_u64().unwrap())
-    });
-    let names: Vec<_> = names.collect();
-    let message = |direction: &str, event: &str, bytes| (direction.into(), event.into(), bytes);
-    assert!(names.contains(&message("received", "new_msg", 17)), "{names:?}");
-    assert!(names.contains(&message("sent", "new_msg", 18)), "{names:?}");
+    let messages = first["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|message| message["topic"] == "rooms:a"), "{first}");
+    for (direction, bytes) in [("received", 17), ("sent", 18)] {
+        let is_there = messages.iter().any(|message| {
+            (&message["direction"], &message["event"]) == (&json!(direction), &json!("new_msg"))
+                && message["payload_bytes"] == bytes
+        });
+        assert!(is_there, "{direction}: {first}");
+    }
     assert!(!first.to_string().contains("secret"), "{first}");
-    let last = first["messages"].as_array().unwrap().len() as u64;
+    let last = messages.len();
 
     let payloads = format!("PUT /admin/connections/{id}/payloads?shown=true");
     assert_eq!(call(&server, &payloads, "").0, 401);
@@ -202,8 +207,7 @@ fn the_operator_watches_the_messages_of_one_connection() {
     assert_eq!(later["has_payloads"], true);
     assert_eq!(later["messages"][0]["payload"], r#"{"body":"secret"}"#, "{later}");
     drop(client);
-    let line = format!("GET {path}");
-    eventually("the connection is gone", || call(&server, &line, TOKEN).0 == 404);
+    until_gone(&server, &format!("GET {path}"));
 }
 
 #[test]

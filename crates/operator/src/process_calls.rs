@@ -1,4 +1,8 @@
-//! The operator's view of one process, and the calls with which processes ask each other for theirs.
+//! The calls of the operator to one process or to several: this process answers its own, and asks others for theirs.
+//!
+//! All processes of a machine listen on the same address, and the kernel chooses which of them gets a connection. So
+//! each must be able to answer for all: a client that joined in process 2 is in the list of connections that process 0
+//! shows. A process that does not answer is left out of a list, so one that hangs does not hide the others.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,12 +19,13 @@ use watchfire::internal::{log_level, now_ms, set_log_level};
 use watchfire::{Endpoint, Limits};
 use watchfire_types::NodeId;
 
+use super::answers::{Event, Events, State};
 use super::client_call::ClientCall;
 use super::denied_addresses::DeniedAddresses;
+use super::figures::Step;
+use super::machine_record::MachineRecord;
 use super::machines::{Machine, Machines};
 use super::metrics_page::MetricsPage;
-use super::record::{Event, Step};
-use super::recorded::Recorded;
 use super::troubles::TroubleMetrics;
 
 /// How long the shards of this process have to answer.
@@ -31,9 +36,8 @@ const ENDED_AT_A_TIME: usize = 500;
 /// An address with more connections than these rounds end keeps the rest.
 const END_ROUNDS_MAX: usize = 200;
 
-/// The parts of the server that the operator's view reads.
-pub(crate) struct OperatorParts {
-    pub link: PartLink,
+/// The parts of the server that the calls read.
+pub(crate) struct ServerParts {
     pub endpoint: Endpoint,
     pub metrics_page: Arc<MetricsPage>,
     pub troubles: Arc<TroubleMetrics>,
@@ -41,25 +45,18 @@ pub(crate) struct OperatorParts {
     pub limits: Limits,
     /// `channels.history_bytes_max`.
     pub history_bytes_max: u64,
-    /// Whether this process replaces one of an earlier server.
-    pub is_successor: bool,
 }
 
-/// The operator's view of this process, and on the first process of a machine its record.
-pub(crate) struct OperatorView {
+/// The calls to the processes, and on the first process of a machine its record.
+pub(crate) struct ProcessCalls {
     pub(super) link: PartLink,
-    endpoint: Endpoint,
-    pub(super) metrics_page: Arc<MetricsPage>,
-    pub(super) troubles: Arc<TroubleMetrics>,
-    pub(super) denied_addresses: Arc<DeniedAddresses>,
-    pub(super) limits: Limits,
-    history_bytes_max: u64,
+    pub(super) server: ServerParts,
     started_ms: u64,
     own_machine: Machine,
     machines: Mutex<Machines>,
     /// Processes of this machine that are gone.
     lost: Mutex<BTreeSet<NodeId>>,
-    pub(super) recorded: Mutex<Recorded>,
+    pub(super) record: Mutex<MachineRecord>,
 }
 
 /// A call to one process. The answer is JSON.
@@ -84,18 +81,9 @@ pub(super) enum Call {
     Clients(ClientCall),
 }
 
-impl OperatorView {
-    pub fn new(parts: OperatorParts) -> Self {
-        let OperatorParts {
-            link,
-            endpoint,
-            metrics_page,
-            troubles,
-            denied_addresses,
-            limits,
-            history_bytes_max,
-            is_successor,
-        } = parts;
+impl ProcessCalls {
+    /// `is_successor`: this process replaces one of an earlier server.
+    pub fn new(link: PartLink, server: ServerParts, is_successor: bool) -> Self {
         let own_machine = Machine {
             name: host_name(),
             first: link.cluster().of_machine().start,
@@ -103,29 +91,24 @@ impl OperatorView {
         };
         let mut machines = Machines::default();
         machines.insert(own_machine.clone());
-        let operator = OperatorView {
+        let calls = ProcessCalls {
             link,
-            endpoint,
-            metrics_page,
-            troubles,
-            denied_addresses,
-            limits,
-            history_bytes_max,
+            server,
             started_ms: now_ms(),
             own_machine,
             machines: Mutex::new(machines),
             lost: Mutex::default(),
-            recorded: Mutex::default(),
+            record: Mutex::default(),
         };
-        if operator.records() {
-            operator.troubles.set(&[]);
+        if calls.records() {
+            calls.server.troubles.set(&[]);
         }
         let version = env!("CARGO_PKG_VERSION");
         match is_successor {
-            true => operator.note("restart", &format!("Version {version} replaced the server")),
-            false => operator.note("start", &format!("Version {version} started")),
+            true => calls.note("restart", &format!("Version {version} replaced the server")),
+            false => calls.note("start", &format!("Version {version} started")),
         }
-        operator
+        calls
     }
 
     pub fn records(&self) -> bool {
@@ -142,7 +125,7 @@ impl OperatorView {
     pub(super) fn note(&self, kind: &str, text: &str) {
         let time_ms = now_ms();
         let event = Event { time_ms, kind: kind.to_owned(), text: text.to_owned() };
-        self.recorded.lock().history.add_event(event);
+        self.record.lock().history.add_event(event);
     }
 
     pub(super) fn machine(&self, name: &str) -> Option<Machine> {
@@ -168,8 +151,8 @@ impl OperatorView {
         let is_up = |node: &NodeId| *node == me || cluster.is_up(*node);
         let mut calls = JoinSet::new();
         for node in machine.nodes().filter(is_up) {
-            let (operator, call) = (self.clone(), call.clone());
-            calls.spawn(async move { operator.call(node, &call).await });
+            let (own, call) = (self.clone(), call.clone());
+            calls.spawn(async move { own.call(node, &call).await });
         }
         calls.join_all().await.into_iter().flatten().collect()
     }
@@ -180,13 +163,13 @@ impl OperatorView {
         let cluster = self.link.cluster();
         let mut ends = JoinSet::new();
         for node in cluster.others().map(|(node, _)| node).chain([cluster.me()]) {
-            let operator = self.clone();
+            let calls = self.clone();
             ends.spawn(async move {
                 let call =
                     Call::Clients(ClientCall::EndAddress { address, count: ENDED_AT_A_TIME });
                 let mut all = 0;
                 for _ in 0..END_ROUNDS_MAX {
-                    let ended = operator.call(node, &call).await.and_then(|text| text.parse().ok());
+                    let ended = calls.call(node, &call).await.and_then(|text| text.parse().ok());
                     match ended {
                         None | Some(0u64) => break,
                         Some(ended) => all += ended,
@@ -202,8 +185,11 @@ impl OperatorView {
     fn answer(&self, call: &Call, reply: impl FnOnce(Option<String>) + Send + 'static) {
         let answer = match call {
             Call::State => self.state(),
-            Call::History { step, after } => self.recorded.lock().history_json(*step, *after),
-            Call::Events { after } => self.recorded.lock().events_json(*after),
+            Call::History { step, after } => self.record.lock().history_json(*step, *after),
+            Call::Events { after } => {
+                let events = self.record.lock().history.events_after(*after).cloned().collect();
+                json!(Events { events }).to_string()
+            }
             Call::Note { kind, text } => {
                 self.note(kind, text);
                 "{}".to_owned()
@@ -217,7 +203,7 @@ impl OperatorView {
             }
             Call::Clients(call) => {
                 let asked = call.clone();
-                return self.endpoint.ask_shards(call.question(), move |answers| {
+                return self.server.endpoint.ask_shards(call.question(), move |answers| {
                     reply(answers.map(|answers| asked.text_of(answers)));
                 });
             }
@@ -226,24 +212,23 @@ impl OperatorView {
     }
 
     fn state(&self) -> String {
-        let recorded = self.recorded.lock();
-        let now_ms = now_ms();
+        let record = self.record.lock();
         let machines = self.machines.lock();
-        let queued_bytes_max = self.limits.queued_bytes_max as f64;
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "now_ms": now_ms,
-            "started_ms": self.started_ms,
-            "machine": machines.name_of(&self.own_machine),
-            "machines": machines.names(),
-            "processes": recorded.processes(self.own_machine.first, now_ms),
-            "missing_processes": recorded.missing,
-            "limits": recorded.limits(queued_bytes_max, self.history_bytes_max as f64),
-            "troubles": recorded.watch.troubles(),
-            "latest": recorded.latest(),
-            "log_level": log_level(),
-        })
-        .to_string()
+        let ServerParts { limits, history_bytes_max, .. } = &self.server;
+        let state = State {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            now_ms: now_ms(),
+            started_ms: self.started_ms,
+            machine: machines.name_of(&self.own_machine),
+            machines: machines.names(),
+            processes: record.processes(self.own_machine.first),
+            missing_processes: record.missing.clone(),
+            limits: record.limits(limits.queued_bytes_max as f64, *history_bytes_max as f64),
+            troubles: record.watch.troubles(),
+            latest: record.latest(),
+            log_level: log_level(),
+        };
+        json!(state).to_string()
     }
 }
 
@@ -251,7 +236,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-impl ClusterPart for OperatorView {
+impl ClusterPart for ProcessCalls {
     fn link(&self) -> &PartLink {
         &self.link
     }

@@ -1,14 +1,21 @@
-//! Rows of the record, from the metrics of all processes.
+//! Rows of figures, from the metrics of all processes.
+//!
+//! The rate of a counter is computed for each process, and then added up. The difference of two sums would be wrong
+//! when a process restarts: two processes have counted 100 and 100 joins, and two seconds later 110 and 6, because the
+//! second one is new. The sums fell from 200 to 116, but there were 16 joins, so the rate is 8 a second.
+//!
+//! A process that is too busy to answer misses a sample. Its counters stay as they were, so its next sample has the
+//! growth of the whole pause, divided by the whole pause. Only a process that is gone is forgotten (`retain`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use serde::Serialize;
 use watchfire_metrics::{Buckets, Labels, Snapshot, Value};
 use watchfire_types::NodeId;
 
 use super::columns::{BUSY, Column, Kind, Series, System};
 use super::system::SystemFigures;
+use crate::answers::Process;
 
 /// The figures of one moment, in the order of [`Column::ALL`]. A figure that is not known is NaN.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,26 +52,6 @@ impl Row {
     }
 }
 
-/// The figures of one process at the last sample.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct ProcessFigures {
-    pub clients: f64,
-    pub channels: f64,
-    pub topics: f64,
-    pub connections: f64,
-    pub queued_bytes: f64,
-    pub resident_bytes: f64,
-    /// Cores in use.
-    pub cpu: f64,
-    /// The busy share of each event loop.
-    pub busy: Vec<f64>,
-    pub open_fds: f64,
-    pub max_fds: f64,
-    /// Unix time in seconds.
-    #[serde(skip)]
-    pub started_at: f64,
-}
-
 /// The counters of a process at an earlier sample, from which rates are computed.
 #[derive(Default)]
 struct Earlier {
@@ -86,7 +73,8 @@ pub(crate) struct Sampler {
 
 pub(crate) struct Sample {
     pub row: Row,
-    pub processes: BTreeMap<u16, ProcessFigures>,
+    /// By their nodes.
+    pub processes: BTreeMap<u16, Process>,
 }
 
 impl Sampler {
@@ -106,7 +94,7 @@ impl Sampler {
             let seconds = before.as_ref().map_or(1.0, |before| seconds_between(before.at, now));
             let mut now = Earlier { at: now, ..Earlier::default() };
             let growth = Growth { before: before.as_ref(), now: &mut now, seconds };
-            processes.insert(node.0, totals.add(snapshot, growth));
+            processes.insert(node.0, totals.add(snapshot, time_ms, growth));
             self.earlier.insert(*node, now);
         }
         let value = |column: &Column| match column.kind() {
@@ -160,7 +148,7 @@ struct Totals {
 
 impl Totals {
     /// Adds one process. Returns its own figures.
-    fn add(&mut self, snapshot: &Snapshot, mut growth: Growth<'_>) -> ProcessFigures {
+    fn add(&mut self, snapshot: &Snapshot, time_ms: u64, mut growth: Growth<'_>) -> Process {
         for column in Column::ALL {
             let (value, merge): (_, fn(f64, f64) -> f64) = match column.kind() {
                 Kind::Sum(series) => (sum(snapshot, series), |one, other| one + other),
@@ -184,7 +172,9 @@ impl Totals {
         let all = |metric| sum(snapshot, Series { metric, label: None }).unwrap_or(0.0);
         growth.now.cpu = all("process_cpu_seconds");
         let cpu = |before: &Earlier| grown(before.cpu, growth.now.cpu) / growth.seconds;
-        ProcessFigures {
+        let started_at = all("process_start_time_seconds");
+        Process {
+            uptime_seconds: (time_ms as f64 / 1_000.0 - started_at).max(0.0),
             clients: all("watchfire_channels_clients"),
             channels: all("watchfire_channels_joined"),
             topics: all("watchfire_hub_topics"),
@@ -193,9 +183,9 @@ impl Totals {
             resident_bytes: all("process_resident_memory_bytes"),
             open_fds: all("process_open_fds"),
             max_fds: all("process_max_fds"),
-            started_at: all("process_start_time_seconds"),
             cpu: growth.before.map_or(0.0, cpu),
             busy,
+            ..Process::default()
         }
     }
 

@@ -47,6 +47,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::Column;
 use super::sampler::Row;
+use crate::answers::Event;
 
 pub(crate) const SECONDS: usize = 15 * 60;
 pub(crate) const MINUTES: usize = 24 * 60;
@@ -87,14 +88,6 @@ impl Step {
             Step::Minute => MINUTES,
         }
     }
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Event {
-    pub time_ms: u64,
-    pub kind: String,
-    pub text: String,
 }
 
 /// The history of one machine: at most 1 MB in memory, and as much in the file.
