@@ -57,17 +57,6 @@ describe('the blocks of a peer', () => {
     expect(copies()).toEqual(Array<number>(20).fill(1))
   })
 
-  it('are all blocks if by the server’s counts all viewers have them', () => {
-    const { availability, copies } = world()
-    availability.setHave(ann, 'none')
-    expect(availability.haveOf(ann)).toBe('none')
-    // A count from when this tab was alone, which arrives after another peer joined.
-    availability.noteAllComplete(1)
-    expect(availability.haveOf(ann)).toBe('none')
-    availability.noteAllComplete(2)
-    expect([availability.haveOf(ann), availability.haveOf(bo), copies()[0]]).toEqual(['all', null, 1])
-  })
-
   it('are forgotten when it leaves, and those of unknown peers or other pages are ignored', () => {
     const { availability, says, copies } = world()
     says(bo, { has: some(0) })

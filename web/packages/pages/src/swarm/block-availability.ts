@@ -41,20 +41,6 @@ export class BlockAvailability {
     else if (input.kind === 'message') this.#noteReceived(input.peer, input.message, input.blocks)
   }
 
-  /**
-   * All `watching` viewers, this tab included, have a full copy by the server's count. Peers do not announce that
-   * themselves. Ignored if the count is older than a peer that joined since.
-   */
-  noteAllComplete(watching: number): void {
-    if (this.#peers.size >= watching) return
-    for (const holding of this.#peers.values()) holding.have = 'all'
-  }
-
-  /** The part of the page that a peer has. `null` if the peer is not here. */
-  haveOf(peer: PeerId): Have | null {
-    return this.#peers.get(peer)?.have ?? null
-  }
-
   /** These blocks were sent to the peer. */
   noteSent(peer: PeerId, blocks: readonly Cid[]): void {
     for (const cid of blocks) this.#set(peer, cid, true)
@@ -92,7 +78,7 @@ export class BlockAvailability {
     return { copies, inNodes, holders, nodes }
   }
 
-  /** Sets how much of the page a peer has, as the server said. */
+  /** Sets how much of the page a peer has, as the server's messages show. */
   setHave(peer: PeerId, have: Have): void {
     const known = this.#peers.get(peer)
     if (known === undefined) this.#peers.set(peer, { have, blocks: new BitSet() })

@@ -1,11 +1,5 @@
 import type { PeerId } from '../bitswap/index.ts'
-import type { DirectStatus } from './direct-status.ts'
-import type { DirectConnections, DirectConnectionsDeps } from './direct/index.ts'
-
-/** Loads the code of direct connections. */
-export type LoadDirectConnections = () => Promise<(deps: DirectConnectionsDeps) => Connections>
-
-type Connections = Pick<DirectConnections, keyof DirectConnections>
+import type { DirectConnections, DirectConnectionsDeps, DirectStatus, LoadDirectConnections } from './direct-paths.ts'
 
 /**
  * Calls that wait for the code. When the limit is reached, further calls are dropped, and the peer's attempt is
@@ -15,14 +9,14 @@ const WAITING_MAX = 64
 
 interface Waiting {
   readonly peer: PeerId
-  readonly use: (connections: Connections) => void
+  readonly use: (connections: DirectConnections) => void
 }
 
 /** The direct connections of a page. Their code is loaded when the first one is needed. */
-export class LazyDirectConnections {
+export class LazyDirectConnections implements DirectConnections {
   readonly #load: LoadDirectConnections
   readonly #deps: DirectConnectionsDeps
-  #connections: Connections | null = null
+  #connections: DirectConnections | null = null
   #waiting: Waiting[] | null = null
   #isClosed = false
 
@@ -31,7 +25,6 @@ export class LazyDirectConnections {
     this.#deps = deps
   }
 
-  /** The calls in progress and the direct connections. */
   get size(): number {
     return this.#connections?.size ?? this.#waiting?.length ?? 0
   }
@@ -44,7 +37,6 @@ export class LazyDirectConnections {
     this.#with(peer, (connections) => connections.handleSignal(peer, signal))
   }
 
-  /** The state of the direct connection to a peer. */
   status(peer: PeerId): DirectStatus {
     return this.#connections?.status(peer) ?? (this.#waiting === null ? { kind: 'untried' } : { kind: 'calling', hindrance: null })
   }
@@ -55,7 +47,6 @@ export class LazyDirectConnections {
     this.#connections?.forget(peer)
   }
 
-  /** Closes all connections, for example when the page is hidden. There may be new ones later. */
   closeAll(): void {
     this.#connections?.closeAll()
   }
@@ -66,7 +57,7 @@ export class LazyDirectConnections {
     this.#connections?.close()
   }
 
-  #with(peer: PeerId, use: (connections: Connections) => void): void {
+  #with(peer: PeerId, use: (connections: DirectConnections) => void): void {
     if (this.#isClosed) return
     if (this.#connections !== null) {
       use(this.#connections)

@@ -1,4 +1,4 @@
-import type { LoadDirectConnections } from './lazy-direct-connections.ts'
+import type { LoadDirectConnections } from './direct-paths.ts'
 
 /**
  * For `PageDeps.direct`: WebRTC, and WebTransport to terminals, which costs both sides less. `undefined` without WebTransport, which

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/fake-clock.ts'
-import type { Segment } from '../segment.ts'
+import type { Segment, UnsentMessage } from '../segment.ts'
 import {
   decodeFrame,
   encodeLaneFrame,
@@ -10,7 +10,7 @@ import {
   FRAME_BYTES_MAX,
   PART_BYTES_MAX,
 } from './frame.ts'
-import { DirectPath } from './direct-path.ts'
+import { DirectPath } from './path.ts'
 
 const MIB = 1 << 20
 
@@ -57,37 +57,35 @@ let path: DirectPath
 let happened: string[]
 let quiet: number
 let segments: Segment[]
+/** The messages that were unread when the path went down last. */
+let unread: readonly UnsentMessage[]
+let sent: Set<number>
 beforeEach(() => {
   clock = new FakeClock()
   channel = new Sink()
   happened = []
   quiet = 0
   segments = []
-  const note = (what: string) => () => happened.push(what)
-  path = new DirectPath(channel, clock, {
-    onUp: note('up'),
-    onDown: note('down'),
-    onMalformed: note('malformed'),
-    onQuiet: () => quiet++,
-    onSilent: note('silent'),
-    onBroken: note('broken'),
-    onNarrow: note('narrow'),
-    onLaneSignal: (signal) => happened.push(signal),
-    onSegment: (segment) => segments.push(segment),
+  unread = []
+  sent = new Set()
+  path = new DirectPath(channel, clock, (event) => {
+    if (event.kind === 'quiet') quiet++
+    else if (event.kind === 'segment') segments.push(event.segment)
+    else if (event.kind === 'sent') {
+      event.message.isReported = true
+      sent.add(event.message.id)
+    } else happened.push(event.kind === 'lane-signal' ? event.signal : event.kind)
+    if (event.kind === 'down') unread = event.unread
   })
   path.setConnected(true)
 })
 
 const send = (id: number, bytes: number) => {
-  let isThrough = false
-  path.send(id, new Uint8Array(bytes)).then(
-    () => (isThrough = true),
-    () => {},
-  )
-  return async () => {
-    await Promise.resolve()
-    return isThrough
-  }
+  path.send({ id, bytes: new Uint8Array(bytes), blocks: [], isReported: false, isRelayed: false })
+}
+const breakAndMend = () => {
+  path.setConnected(false)
+  path.setConnected(true)
 }
 /** The bytes of a channel up to one of its segments, and with it. */
 const endOf = (sink: Sink, at: number) => sink.sent.slice(0, at + 1).reduce((sum, { bytes }) => sum + 13 + bytes.length, 0)
@@ -95,40 +93,39 @@ const numbers = () => [...new Set(channel.sent.map(({ message }) => message))]
 
 describe('a direct path', () => {
   it('is up while its channel is open and its connection is up', () => {
-    path.setConnected(false)
-    path.setConnected(true)
+    breakAndMend()
     channel.readyState = 'closed'
     channel.dispatchEvent(new Event('close'))
     expect(happened).toEqual(['up', 'down', 'up', 'down'])
   })
 
-  it('splits messages into frames that every browser accepts', async () => {
-    const isThrough = send(5, 3 * PART_BYTES_MAX + 1)
+  it('splits messages into frames that every browser accepts', () => {
+    send(5, 3 * PART_BYTES_MAX + 1)
     expect(channel.sent.map(({ message, offset, total, bytes }) => [message, offset, total, bytes.length])).toEqual([
       [5, 0, 49_114, PART_BYTES_MAX],
       [5, 16_371, 49_114, PART_BYTES_MAX],
       [5, 32_742, 49_114, PART_BYTES_MAX],
       [5, 49_113, 49_114, 1],
     ])
-    expect(await isThrough()).toBe(true)
+    expect(sent.has(5)).toBe(true)
   })
 
-  it('stops while the browser buffers a mebibyte, and continues when it buffers less', async () => {
-    const isThrough = send(1, 3 * MIB)
+  it('stops while the browser buffers a mebibyte, and continues when it buffers less', () => {
+    send(1, 3 * MIB)
     expect(channel.bufferedAmount).toBeGreaterThanOrEqual(MIB)
     expect(channel.bufferedAmount).toBeLessThan(MIB + FRAME_BYTES_MAX)
-    expect(await isThrough()).toBe(false)
+    expect(sent.has(1)).toBe(false)
     for (let i = 0; i < 3; i++) channel.drain()
-    expect(await isThrough()).toBe(true)
+    expect(sent.has(1)).toBe(true)
     expect(channel.bufferedAmountLowThreshold).toBe(256 << 10)
   })
 
-  it('counts a message as sent when little of it is left in the buffer, and a short one at once', async () => {
-    const long = send(1, MIB / 2)
-    const short = send(2, 100)
-    expect([await long(), await short()]).toEqual([false, true])
+  it('counts a message as sent when little of it is left in the buffer, and a short one at once', () => {
+    send(1, MIB / 2)
+    send(2, 100)
+    expect([...sent]).toEqual([2])
     channel.drain()
-    expect(await long()).toBe(true)
+    expect([...sent]).toEqual([2, 1])
   })
 
   it('sends short messages before long ones', () => {
@@ -153,15 +150,18 @@ describe('a direct path', () => {
     expect(numbers()).toEqual([0, 1, 2, 3, 20, 4])
   })
 
-  it('returns unread messages in order, and forgets them', () => {
+  it('returns unread messages in order when it goes down, and forgets them', () => {
     for (let id = 0; id < 6; id++) {
       send(id, MIB)
       channel.drain()
       channel.drain()
     }
     channel.receive(encodeReadFrame(1).buffer)
-    expect(path.takeUnacknowledged().map(({ id }) => id)).toEqual([0, 2, 3, 4, 5])
-    expect(path.takeUnacknowledged()).toEqual([])
+    expect([1, 2].map((id) => path.hasUnread(id))).toEqual([false, true])
+    breakAndMend()
+    expect(unread.map(({ id }) => id)).toEqual([0, 2, 3, 4, 5])
+    breakAndMend()
+    expect(unread).toEqual([])
   })
 
   it('passes on segments, and acknowledges messages', () => {
@@ -181,33 +181,31 @@ describe('a direct path', () => {
     ['an acknowledgement that is too long', Uint8Array.of(1, 0, 0, 0, 0, 0).buffer],
   ])('treats %s as malformed', (_what, data) => {
     channel.receive(data)
-    expect(happened).toEqual(['up', 'malformed'])
+    expect(happened).toEqual(['up', 'misbehaved'])
   })
 
   it('treats an acknowledgement before the message was sent as malformed', () => {
     send(1, 3 * MIB)
     channel.receive(encodeReadFrame(1).buffer)
-    expect(happened).toEqual(['up', 'malformed'])
+    expect(happened).toEqual(['up', 'misbehaved'])
   })
 
   it('ignores acknowledgements of messages that were taken back', () => {
     send(1, 10)
-    path.takeUnacknowledged()
+    breakAndMend()
     channel.receive(encodeReadFrame(1).buffer)
-    expect(happened).toEqual(['up'])
+    expect(happened).toEqual(['up', 'down', 'up'])
   })
 
-  it('counts a message as read after a break if the other side had it already', async () => {
+  it('counts a message as read after a break if the other side had it already', () => {
     send(1, 3 * MIB)
     for (let i = 0; i < 3; i++) channel.drain()
-    path.setConnected(false)
-    path.takeUnacknowledged()
-    path.setConnected(true)
+    breakAndMend()
     channel.bufferedAmount = 2 * MIB
-    const isThrough = send(1, 3 * MIB)
+    sent.clear()
+    send(1, 3 * MIB)
     channel.receive(encodeReadFrame(1).buffer)
-    expect(await isThrough()).toBe(true)
-    expect(path.takeUnacknowledged()).toEqual([])
+    expect([sent.has(1), path.hasUnread(1)]).toEqual([true, false])
     expect(happened).toEqual(['up', 'down', 'up'])
   })
 
@@ -227,7 +225,6 @@ describe('a direct path', () => {
     send(1, 10)
     channel.bufferedAmount = 0
     clock.pass(16_000)
-    path.takeUnacknowledged()
     channel.receive(encodeReadFrame(1).buffer)
     expect(happened).toEqual(['up', 'down', 'silent', 'up'])
     expect(path.isUp).toBe(true)
@@ -315,10 +312,8 @@ describe('a direct path', () => {
     const lane = new Sink()
     send(1, MIB)
     const drop = path.addLane(lane)
-    path.setConnected(false)
-    path.takeUnacknowledged()
     const before = channel.sent.length
-    path.setConnected(true)
+    breakAndMend()
     send(1, MIB)
     drop()
     for (let i = 0; i < 200; i++) {
@@ -387,7 +382,7 @@ describe('a direct path', () => {
     if (isMarking) path.useReceipts()
     send(1, 10)
     channel.receive(encodeReceiptFrame(channel.sentBytes + 1).buffer)
-    expect(happened).toEqual(['up', 'malformed'])
+    expect(happened).toEqual(['up', 'misbehaved'])
   })
 
   it('is not silent while nothing was sent', () => {

@@ -1,10 +1,8 @@
 import type { PeerId } from '../../bitswap/index.ts'
-import type { Clock, Millis } from '../clock.ts'
-import type { DirectStatus, Hindrance, NoDirectReason } from '../direct-status.ts'
-import type { Segment } from '../segment.ts'
-import type { MessagePath } from '../message-path.ts'
+import type { Millis } from '../clock.ts'
+import type { DirectConnections, DirectConnectionsDeps, DirectStatus, Hindrance, NoDirectReason } from '../direct-paths.ts'
 import type { MakeRtcConnection } from './rtc-interfaces.ts'
-import { Call, type Evidence } from './call.ts'
+import { Call, type CallEvent, type Evidence } from './call.ts'
 import { RtcConnectionPool } from './rtc-connection-pool.ts'
 import { decodeSignal, encodeSignal, type HangUpReason, type Signal } from './signal.ts'
 
@@ -22,25 +20,6 @@ const CALLS_PERIOD: Millis = 60_000
 const CALL_PAUSE: Millis = 10_000
 /** The most times that a peer may send the same offer. It is repeated if no reply arrives, see `SignalSender`. */
 const OFFER_REPEATS_MAX = 4
-
-export interface DirectConnectionsDeps {
-  readonly clock: Clock
-  readonly random: () => number
-  /** The id of this tab on the page. `null` while it has none. */
-  readonly self: () => PeerId | null
-  /** The URLs of the STUN server, one for each of its ports. Empty if there is none. */
-  readonly stun: () => readonly string[]
-  /** Sends a signal to a peer. Resolves with whether it was delivered. */
-  readonly send: (to: PeerId, signal: Uint8Array<ArrayBuffer>) => Promise<boolean>
-  readonly onUp: (peer: PeerId, path: MessagePath) => void
-  readonly onDown: (peer: PeerId) => void
-  /** A call has ended. Its partial messages will not complete. */
-  readonly onEnd: (peer: PeerId) => void
-  readonly onSegment: (peer: PeerId, segment: Segment) => void
-  /** Nothing arrives from a peer for a moment, although it should. */
-  readonly onQuiet: () => void
-  readonly onMisbehaviour: (peer: PeerId) => void
-}
 
 /** The behaviour of a peer, and the results of calls to it. */
 interface CallHistory {
@@ -63,8 +42,8 @@ interface ReceivedOffer {
   times: number
 }
 
-/** The direct connections of one page: calls peers, and answers their calls. */
-export class DirectConnections {
+/** The direct connections of one page, over WebRTC. */
+export class RtcConnections implements DirectConnections {
   readonly #pool: RtcConnectionPool
   readonly #deps: DirectConnectionsDeps
   readonly #calls = new Map<PeerId, Call>()
@@ -76,12 +55,10 @@ export class DirectConnections {
     this.#deps = deps
   }
 
-  /** The calls in progress and the connections. */
   get size(): number {
     return this.#calls.size
   }
 
-  /** Connects to this peer, unless a call is in progress or not allowed now. */
   connect(peer: PeerId): void {
     const now = this.#deps.clock.now()
     const history = this.#historyOf(peer)
@@ -95,13 +72,12 @@ export class DirectConnections {
     } else call.offer()
   }
 
-  /** A peer sent a signal. It can be anything. */
   handleSignal(peer: PeerId, bytes: Uint8Array): void {
     if (this.#isClosed) return
     const signal = decodeSignal(bytes)
     const isAgain = signal?.kind === 'offer' && this.#isRepeatedOffer(peer, signal)
     if (signal === null || this.#isOverLimit(peer, signal, isAgain)) {
-      this.#deps.onMisbehaviour(peer)
+      this.#deps.emit({ kind: 'misbehaved', peer })
       return
     }
     // A second answer would match no offer, and the call may have ended.
@@ -115,7 +91,6 @@ export class DirectConnections {
     // Any other signal belongs to a call that has ended.
   }
 
-  /** The state of the direct connection to a peer. */
   status(peer: PeerId): DirectStatus {
     const call = this.#calls.get(peer)
     if (call?.path.isUp === true) return { kind: 'up' }
@@ -130,13 +105,11 @@ export class DirectConnections {
     return { kind: 'none', why, failures, again }
   }
 
-  /** The peer has left or was dropped. */
   forget(peer: PeerId): void {
     this.#histories.delete(peer)
     this.#calls.get(peer)?.end('over', false)
   }
 
-  /** Closes all connections. There may be new ones later. */
   closeAll(): void {
     for (const call of [...this.#calls.values()]) call.end('over', false)
   }
@@ -189,28 +162,26 @@ export class DirectConnections {
       isCaller,
       asksStun: urls.length > 0,
       clock,
-      events: {
-        send: (signal) => this.#send(peer, signal),
-        onUp: () => {
-          const history = this.#historyOf(peer)
-          history.failures = 0
-          history.failure = null
-          this.#deps.onUp(peer, newCall.path)
-        },
-        onDown: () => this.#deps.onDown(peer),
-        onSegment: (segment) => this.#deps.onSegment(peer, segment),
-        onQuiet: this.#deps.onQuiet,
-        onEnd: (reason) => {
-          this.#calls.delete(peer)
-          this.#deps.onEnd(peer)
-          this.#noteEnd(peer, reason, newCall.evidence)
-        },
-        onMisbehaviour: () => this.#deps.onMisbehaviour(peer),
-      },
+      send: (signal) => this.#send(peer, signal),
+      emit: (event) => this.#handleCallEvent(peer, newCall, event),
     })
     call = newCall
     this.#calls.set(peer, newCall)
     return newCall
+  }
+
+  #handleCallEvent(peer: PeerId, call: Call, event: CallEvent): void {
+    const { emit } = this.#deps
+    if (event.kind === 'up') {
+      const history = this.#historyOf(peer)
+      history.failures = 0
+      history.failure = null
+      emit({ kind: 'up', peer, path: call.path })
+    } else if (event.kind === 'ended') {
+      this.#calls.delete(peer)
+      emit({ kind: 'ended', peer })
+      this.#noteEnd(peer, event.reason, call.evidence)
+    } else emit({ ...event, peer })
   }
 
   #send(peer: PeerId, signal: Signal): void {
@@ -306,7 +277,7 @@ function hindranceOfKind(kind: 'no-udp' | 'symmetric', { ourNetwork, theirNetwor
 }
 
 /** Makes the direct connections of each page of a tab. All pages share one pool. */
-export function directConnections(make: MakeRtcConnection): (deps: DirectConnectionsDeps) => DirectConnections {
+export function directConnections(make: MakeRtcConnection): (deps: DirectConnectionsDeps) => RtcConnections {
   const pool = new RtcConnectionPool(make)
-  return (deps) => new DirectConnections(pool, deps)
+  return (deps) => new RtcConnections(pool, deps)
 }

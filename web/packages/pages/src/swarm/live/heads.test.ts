@@ -3,9 +3,7 @@ import { FakeClock } from '../../../test/fake-clock.ts'
 import type { PeerId } from '../../bitswap/index.ts'
 import type { Bytes } from '../../content/index.ts'
 import { HEAD_BYTES, LiveError, type Head } from '../../live/index.ts'
-import { AssemblyBudget } from '../message-assembler.ts'
-import { PeerRoster } from '../peer-roster.ts'
-import { HeadExchange, type HeadExchangeDeps } from './head-exchange.ts'
+import { HeadExchange, type HeadExchangeDeps } from './heads.ts'
 
 const PEER = '00000000000000aa' as PeerId
 const HEAD = { number: 1, bytes: new Uint8Array(HEAD_BYTES) } as Head
@@ -16,12 +14,7 @@ function exchangeOf(page: Partial<HeadExchangeDeps['page']>) {
   const clock = new FakeClock()
   const dropped: PeerId[] = []
   let sent = 0
-  const push = () => {
-    sent++
-    return Promise.resolve({ status: 'offline' } as const)
-  }
-  const options = { push, clock, frameBytesMax: 65_536, random: () => 0, isConnecting: () => false }
-  const roster = new PeerRoster(new AssemblyBudget(0), options)
+  let ids: PeerId[] = []
   const exchange = new HeadExchange({
     clock,
     page: {
@@ -34,9 +27,9 @@ function exchangeOf(page: Partial<HeadExchangeDeps['page']>) {
       offer: () => 'same',
       ...page,
     },
-    peers: { roster, drop: (peer) => dropped.push(peer) },
+    peers: { ids: () => ids, send: () => void sent++, drop: (peer) => dropped.push(peer) },
   })
-  return { clock, dropped, roster, exchange, sent: () => sent }
+  return { clock, dropped, admit: (peer: PeerId) => (ids = [...ids, peer]), exchange, sent: () => sent }
 }
 
 /** Receives 20 different heads of one peer, each of which verifies with this error. Returns the peers that were dropped. */
@@ -79,8 +72,8 @@ it('takes a head although this browser cannot hash the blocks beside it', async 
 })
 
 it('sends a head although the blocks beside it cannot be read', async () => {
-  const { clock, exchange, roster, sent } = exchangeOf({ heads: [HEAD], vouched: cannotHash })
-  roster.admit(PEER)
+  const { clock, exchange, admit, sent } = exchangeOf({ heads: [HEAD], vouched: cannotHash })
+  admit(PEER)
   exchange.announce()
   await clock.until(() => sent() === 1)
 })

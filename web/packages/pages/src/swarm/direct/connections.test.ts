@@ -3,7 +3,8 @@ import type { PeerId } from '../../bitswap/index.ts'
 import { FakeClock } from '../../../test/fake-clock.ts'
 import { encodeSignal, type Signal } from './signal.ts'
 import { FakeRtcNetwork } from '../../../test/fake-rtc-network.ts'
-import { directConnections, type DirectConnections } from './direct-connections.ts'
+import type { DirectConnections } from '../direct-paths.ts'
+import { directConnections } from './connections.ts'
 
 const name = (n: number) => n.toString(16).padStart(16, '0') as PeerId
 
@@ -52,12 +53,10 @@ function tab(n: number, { stun = [] as string[] } = {}): Board {
       else if (other !== undefined) clock.after(LATENCY, () => other.board.handleSignal(self, bytes))
       return Promise.resolve(other !== undefined)
     },
-    onUp: (peer) => up?.push(peer),
-    onDown: (peer) => down?.push(peer),
-    onEnd: () => {},
-    onSegment: () => {},
-    onQuiet: () => {},
-    onMisbehaviour: (peer) => {
+    emit: ({ kind, peer }) => {
+      if (kind === 'up') up?.push(peer)
+      if (kind === 'down') down?.push(peer)
+      if (kind !== 'misbehaved') return
       misbehaved?.push(peer)
       board.forget(peer)
     },

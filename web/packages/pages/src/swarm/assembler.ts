@@ -23,13 +23,13 @@ export class AssemblyBudget {
   }
 }
 
-export type AssemblyResult =
+export type Assembled =
   | { readonly kind: 'partial' }
   | { readonly kind: 'complete'; readonly message: Bytes }
   /** No honest peer sends this. */
   | { readonly kind: 'malformed' }
   /** There was no room, so the message was dropped. Its blocks will be requested again. */
-  | { readonly kind: 'forgotten' }
+  | { readonly kind: 'dropped' }
 
 interface Unfinished {
   readonly total: number
@@ -39,7 +39,7 @@ interface Unfinished {
 }
 
 /** Assembles one peer's messages from segments, which may arrive in any order and more than once. */
-export class MessageAssembler {
+export class Assembler {
   readonly #budget: AssemblyBudget
   readonly #messages = new Map<number, Unfinished>()
 
@@ -47,7 +47,7 @@ export class MessageAssembler {
     this.#budget = budget
   }
 
-  add(now: Millis, { message, offset, total, bytes }: Segment): AssemblyResult {
+  add(now: Millis, { message, offset, total, bytes }: Segment): Assembled {
     this.#forgetIdle(now)
     if (total === 0 || total > MESSAGE_BYTES_MAX || bytes.length === 0 || offset + bytes.length > total) {
       return { kind: 'malformed' }
@@ -60,7 +60,7 @@ export class MessageAssembler {
     if (unfinished.segments.size >= SEGMENTS_MAX || unfinished.bytes + bytes.length > total) return { kind: 'malformed' }
     if (this.#budget.bytes + bytes.length > this.#budget.bytesMax) {
       this.#forget(message)
-      return { kind: 'forgotten' }
+      return { kind: 'dropped' }
     }
     unfinished.segments.set(offset, bytes)
     unfinished.bytes += bytes.length
@@ -84,7 +84,7 @@ export class MessageAssembler {
     return unfinished
   }
 
-  #finish(message: number, { segments }: Unfinished): AssemblyResult {
+  #finish(message: number, { segments }: Unfinished): Assembled {
     this.#forget(message)
     const inOrder = [...segments].sort(([a], [b]) => a - b)
     let end = 0

@@ -1,8 +1,7 @@
 import type { Bytes } from '../../content/index.ts'
 import type { Clock, Millis } from '../clock.ts'
-import type { UnacknowledgedMessage, MessagePath } from '../message-path.ts'
 import { RecentSet } from '../../bitswap/index.ts'
-import { isShort, nextToSend, SHORT_BYTES_MAX, type Segment } from '../segment.ts'
+import { isShort, nextToSend, SHORT_BYTES_MAX, type Segment, type UnsentMessage } from '../segment.ts'
 import { decodeFrame, encodeLaneFrame, encodeReadFrame } from './frame.ts'
 import { Lane } from './lane.ts'
 import type { DataChannel } from './rtc-interfaces.ts'
@@ -28,37 +27,41 @@ const QUIET_MAX: Millis = 2_000
 /** A timer that fires this late shows that the tab was busy. Frames may be waiting that it has not read. */
 const LATE_TIMER_MIN: Millis = 500
 
-export interface PathEvents {
+export type PathEvent =
   /** The path can be used, for the first time or after a pause. */
-  readonly onUp: () => void
-  /** The path cannot be used for now. */
-  readonly onDown: () => void
-  readonly onSegment: (segment: Segment) => void
-  /** A frame arrived that no honest peer sends. */
-  readonly onMalformed: () => void
+  | { readonly kind: 'up' }
+  /** The path cannot be used for now. The other side may not have read these messages. */
+  | { readonly kind: 'down'; readonly unread: readonly UnsentMessage[] }
+  | { readonly kind: 'segment'; readonly segment: Segment }
+  /**
+   * Nearly all of a message has left the browser's buffer, so that the exchange knows how fast its uplink is. The message may not have
+   * arrived. The event is repeated until `isReported` is set.
+   */
+  | { readonly kind: 'sent'; readonly message: UnsentMessage }
   /** Nothing arrives from the other side for a moment, although it should. */
-  readonly onQuiet: () => void
+  | { readonly kind: 'quiet' }
+  /** A frame arrived that no honest peer sends. */
+  | { readonly kind: 'misbehaved' }
   /** Nothing arrives from the other side. The path is up again when something does. */
-  readonly onSilent: () => void
+  | { readonly kind: 'silent' }
   /** The channel accepts no data any more. */
-  readonly onBroken: () => void
+  | { readonly kind: 'broken' }
   /** Several connections would carry more than this one. Happens once. */
-  readonly onNarrow: () => void
+  | { readonly kind: 'narrow' }
   /** The other side signals about a connection beside this one. */
-  readonly onLaneSignal: (signal: string) => void
-}
+  | { readonly kind: 'lane-signal'; readonly signal: string }
+
+/** The events of a path that concern only the call or the stream below it. */
+export type InnerPathEvent = PathEvent & { readonly kind: 'silent' | 'broken' | 'narrow' | 'lane-signal' }
 
 interface Outgoing {
-  readonly id: number
-  readonly message: Bytes
+  readonly message: UnsentMessage
   /** The bytes of the message that were given to a channel. */
   sentBytes: number
   /** Parts of these that were lost with a lane, as `[from, to)`. */
   readonly lost: [from: number, to: number][]
   /** All bytes that the channel had been given when it had the last one of the message. */
   endsAt: number
-  resolve: () => void
-  reject: (reason: Error) => void
 }
 
 /**
@@ -67,13 +70,13 @@ interface Outgoing {
  * A lane is a data channel of another connection to the same peer. SCTP halves what it sends when it loses a packet, and grows by a
  * packet in each round trip. With the first connection and three lanes, a loss halves a quarter. Only long messages use lanes, so that short ones keep their order.
  */
-export class DirectPath implements MessagePath {
+export class DirectPath {
   #first: Lane
   /** The channel of the path itself, and after it the lanes in use. */
   #lanes: Lane[]
   #isNarrow = false
   readonly #clock: Clock
-  readonly #events: PathEvents
+  readonly #emit: (event: PathEvent) => void
   /** In the order of their numbers. */
   readonly #outgoing = new Map<number, Outgoing>()
   /**
@@ -94,11 +97,11 @@ export class DirectPath implements MessagePath {
   #stopWatching: (() => void) | null = null
   #stopPause: (() => void) | null = null
 
-  constructor(channel: DataChannel, clock: Clock, events: PathEvents) {
+  constructor(channel: DataChannel, clock: Clock, emit: (event: PathEvent) => void) {
     this.#first = new Lane(channel, null)
     this.#lanes = [this.#first]
     this.#clock = clock
-    this.#events = events
+    this.#emit = emit
     this.movedAt = clock.now()
     channel.addEventListener('open', () => this.#updateUp())
     channel.addEventListener('close', () => this.close())
@@ -110,7 +113,7 @@ export class DirectPath implements MessagePath {
     channel.bufferedAmountLowThreshold = BUFFERED_BYTES_LOW
     channel.addEventListener('bufferedamountlow', () => {
       this.#pump()
-      this.#resolveLeft()
+      this.#reportLeft()
     })
     channel.addEventListener('message', (event) => this.#handleFrame(lane(), (event as MessageEvent<unknown>).data))
   }
@@ -169,19 +172,15 @@ export class DirectPath implements MessagePath {
     this.#updateUp()
   }
 
-  /**
-   * Resolves when nearly all of the message has left the browser's buffer, so that the exchange knows how fast its uplink is. The
-   * message may not have arrived, see `takeUnacknowledged`.
-   */
-  send(id: number, message: Bytes): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#outgoing.size === 0) this.#aliveAt = this.#clock.now()
-      this.#outgoing.set(id, { id, message, sentBytes: 0, lost: [], endsAt: Infinity, resolve, reject })
-      this.#pump()
-      this.#scheduleCheck()
-    })
+  /** Sends a message. Only while the path is up. */
+  send(message: UnsentMessage): void {
+    if (this.#outgoing.size === 0) this.#aliveAt = this.#clock.now()
+    this.#outgoing.set(message.id, { message, sentBytes: 0, lost: [], endsAt: Infinity })
+    this.#pump()
+    this.#scheduleCheck()
   }
 
+  /** Whether the other side may not have read a message that was sent on the path. */
   hasUnread(id: number): boolean {
     return this.#outgoing.has(id)
   }
@@ -191,48 +190,46 @@ export class DirectPath implements MessagePath {
     if (this.#first.channel.readyState === 'open') this.#sendFrame(encodeReadFrame(id))
   }
 
-  /** Takes all messages that the other side may not have read. The caller is responsible for them from now on. */
-  takeUnacknowledged(): UnacknowledgedMessage[] {
+  /** Takes all messages that the other side may not have read. */
+  #takeUnread(): UnsentMessage[] {
     const unread = [...this.#outgoing.values()]
-    for (const { id, message, sentBytes } of unread) if (sentBytes === message.length) this.#takenBack.add(id)
+    for (const { message, sentBytes } of unread) if (sentBytes === message.bytes.length) this.#takenBack.add(message.id)
     this.#outgoing.clear()
     // They may be sent again under the same numbers, from their beginning.
     for (const lane of this.#lanes) lane.takeUnconfirmed()
     this.#stopWatching?.()
     this.#stopWatching = null
-    return unread
+    return unread.map(({ message }) => message)
   }
 
   close(): void {
     this.#isOver = true
     this.#updateUp()
-    // The caller has taken back its messages, so it also sends the rest.
-    for (const { reject } of this.takeUnacknowledged()) reject(new Error('the path is closed'))
   }
 
   #updateUp(): void {
     const isUp = this.#isConnected && !this.#isOver && !this.#isSilent && this.#first.channel.readyState === 'open'
     if (isUp === this.#isUp) return
     this.#isUp = isUp
-    if (isUp) this.#events.onUp()
-    else this.#events.onDown()
+    this.#emit(isUp ? { kind: 'up' } : { kind: 'down', unread: this.#takeUnread() })
   }
 
   #pump(): void {
     for (const { window, channel } of this.#lanes) window?.handleBuffered(channel.bufferedAmount)
     while (this.#isUp) {
       const next = this.#next()
-      const lane = next && this.#laneFor(next.message)
+      const lane = next && this.#laneFor(next.message.bytes)
       if (next === null || lane === null) return
-      const { id, message, sentBytes } = next
+      const { message, sentBytes } = next
+      const { id, bytes } = message
       // A lost part has the same bounds again: the other side may have it.
       const lost = next.lost.shift()
-      const [from, to] = lost ?? [sentBytes, Math.min(message.length, sentBytes + lane.partBytesMax(message.length))]
+      const [from, to] = lost ?? [sentBytes, Math.min(bytes.length, sentBytes + lane.partBytesMax(bytes.length))]
       this.movedAt = this.#clock.now()
       const before = lane.givenBytes
-      if (!lane.sendPart(this.movedAt, { message: id, from, to }, message)) {
+      if (!lane.sendPart(this.movedAt, { message: id, from, to }, bytes)) {
         if (lost !== undefined) next.lost.unshift(lost)
-        if (lane === this.#first) this.#events.onBroken()
+        if (lane === this.#first) this.#emit({ kind: 'broken' })
         else this.#dropLane(lane)
         return
       }
@@ -240,7 +237,7 @@ export class DirectPath implements MessagePath {
       if (lost === undefined) next.sentBytes = to
       if (!isGiven(next)) continue
       next.endsAt = this.#givenBytes
-      this.#resolveLeft()
+      this.#reportLeft()
     }
   }
 
@@ -272,20 +269,24 @@ export class DirectPath implements MessagePath {
     return this.#lanes.reduce((sum, { channel }) => sum - channel.bufferedAmount, this.#givenBytes)
   }
 
-  /** Resolves the messages of which the buffer has little left. */
-  #resolveLeft(): void {
+  /** Reports the messages of which the buffer has little left. */
+  #reportLeft(): void {
     const left = this.#leftBytesNow + BUFFERED_BYTES_LOW
-    for (const { endsAt, message, resolve } of this.#outgoing.values()) {
-      if (endsAt <= left || (isShort(message) && endsAt < Infinity)) resolve()
+    for (const { endsAt, message } of this.#outgoing.values()) {
+      if (endsAt <= left || (isShort(message.bytes) && endsAt < Infinity)) this.#reportSent(message)
     }
+  }
+
+  #reportSent(message: UnsentMessage): void {
+    if (!message.isReported) this.#emit({ kind: 'sent', message })
   }
 
   #next(): Outgoing | null {
     const outgoing = [...this.#outgoing.values()]
     const begun = outgoing.filter(({ sentBytes }) => sentBytes > 0)
-    const begunBytes = begun.reduce((sum, { message }) => sum + message.length, 0)
-    const hasRoom = (message: Bytes) =>
-      isShort(message) ? begun.length < UNREAD_SHORT_MAX : begun.length < UNREAD_MAX && begunBytes < UNREAD_BYTES_MAX
+    const begunBytes = begun.reduce((sum, { message }) => sum + message.bytes.length, 0)
+    const hasRoom = ({ bytes }: UnsentMessage) =>
+      isShort(bytes) ? begun.length < UNREAD_SHORT_MAX : begun.length < UNREAD_MAX && begunBytes < UNREAD_BYTES_MAX
     return nextToSend(outgoing.filter((each) => !isGiven(each) && (each.sentBytes > 0 || hasRoom(each.message))))
   }
 
@@ -293,7 +294,7 @@ export class DirectPath implements MessagePath {
   #sendFrame(frame: Bytes, lane = this.#first): void {
     this.movedAt = this.#clock.now()
     if (lane.send(this.movedAt, frame)) this.#givenBytes += frame.length
-    else if (lane === this.#first) this.#events.onBroken()
+    else if (lane === this.#first) this.#emit({ kind: 'broken' })
   }
 
   #handleFrame(lane: Lane, data: unknown): void {
@@ -303,14 +304,14 @@ export class DirectPath implements MessagePath {
     this.#updateUp()
     const frame = decodeFrame(data)
     if (frame === null) {
-      this.#events.onMalformed()
+      this.#emit({ kind: 'misbehaved' })
       return
     }
     lane.noteArrived((data as ArrayBuffer).byteLength)
     switch (frame.kind) {
       case 'segment':
         if (frame.isMarked) this.#sendFrame(lane.receipt(), lane)
-        this.#events.onSegment(frame.segment)
+        this.#emit({ kind: 'segment', segment: frame.segment })
         return
       case 'read':
         this.#handleRead(frame.message)
@@ -319,38 +320,38 @@ export class DirectPath implements MessagePath {
         this.#handleReceipt(lane, frame.bytes)
         return
       case 'lane':
-        this.#events.onLaneSignal(frame.signal)
+        this.#emit({ kind: 'lane-signal', signal: frame.signal })
         return
     }
   }
 
   #handleReceipt(lane: Lane, bytes: number): void {
     if (!lane.handleReceipt(this.#clock.now(), bytes)) {
-      this.#events.onMalformed()
+      this.#emit({ kind: 'misbehaved' })
       return
     }
     this.#pump()
     // Lanes of the other side carry both directions.
     if (this.#isNarrow || this.#lanes.length > 1 || this.#first.window?.isLong !== true || this.#unreadBytes < LANES_BYTES_MIN) return
     this.#isNarrow = true
-    this.#events.onNarrow()
+    this.#emit({ kind: 'narrow' })
   }
 
   /** Bytes of the messages that the other side has not read. */
   get #unreadBytes(): number {
-    return [...this.#outgoing.values()].reduce((sum, { message }) => sum + message.length, 0)
+    return [...this.#outgoing.values()].reduce((sum, { message }) => sum + message.bytes.length, 0)
   }
 
   #handleRead(id: number): void {
     const outgoing = this.#outgoing.get(id)
     if (outgoing === undefined) return
     // A message that was not sent completely cannot have been read, unless it was sent before a break.
-    if (outgoing.sentBytes < outgoing.message.length && !this.#takenBack.has(id)) {
-      this.#events.onMalformed()
+    if (outgoing.sentBytes < outgoing.message.bytes.length && !this.#takenBack.has(id)) {
+      this.#emit({ kind: 'misbehaved' })
       return
     }
     this.#outgoing.delete(id)
-    outgoing.resolve()
+    this.#reportSent(outgoing.message)
     this.#pump()
   }
 
@@ -365,18 +366,18 @@ export class DirectPath implements MessagePath {
       if (leftBytes > this.#leftBytes || now - due > LATE_TIMER_MIN) this.#aliveAt = now
       this.#leftBytes = leftBytes
       if (now - this.#aliveAt < SILENCE_MAX) {
-        if (now - this.#aliveAt >= QUIET_MAX) this.#events.onQuiet()
+        if (now - this.#aliveAt >= QUIET_MAX) this.#emit({ kind: 'quiet' })
         this.#scheduleCheck()
         return
       }
       this.#isSilent = true
       this.#updateUp()
-      this.#events.onSilent()
+      this.#emit({ kind: 'silent' })
     })
   }
 }
 
 /** Whether all of a message was given to channels. */
 function isGiven({ message, sentBytes, lost }: Outgoing): boolean {
-  return sentBytes === message.length && lost.length === 0
+  return sentBytes === message.bytes.length && lost.length === 0
 }

@@ -2,7 +2,6 @@ import { encodeHeads, type Block, type HeadMessage, type PeerId } from '../../bi
 import { isSameBytes, type Bytes } from '../../content/index.ts'
 import { type Head, HEAD_BYTES, LiveError, type Offer } from '../../live/index.ts'
 import type { Clock, Millis } from '../clock.ts'
-import type { PagePeers } from '../page-peers.ts'
 import { RecentSet } from '../../bitswap/index.ts'
 
 /** How long a new head waits for others, before it is sent to all peers. */
@@ -33,7 +32,12 @@ export interface HeadExchangeDeps {
     /** Takes a verified head, and verified blocks of its entry. */
     offer(head: Head, blocks: readonly Block[]): Offer
   }
-  readonly peers: Pick<PagePeers, 'roster' | 'drop'>
+  readonly peers: {
+    ids(): readonly PeerId[]
+    send(peer: PeerId, message: Bytes): void
+    /** The peer sent what no honest peer sends. */
+    drop(peer: PeerId): void
+  }
 }
 
 /** Exchanges the heads of a live page with its peers, see docs/reference/protocols/live.md. */
@@ -80,8 +84,8 @@ export class HeadExchange {
 
   /** A peer is here. */
   greet(peer: PeerId): void {
-    const { heads } = this.#deps.page
-    if (heads.length > 0) this.#send(peer, messageOf(heads))
+    const { page, peers } = this.#deps
+    if (page.heads.length > 0) peers.send(peer, messageOf(page.heads))
   }
 
   /** An entry has arrived. Its links may have shown that the page is split. */
@@ -110,8 +114,8 @@ export class HeadExchange {
     const vouched = heads.length === 1 ? await orNone(page.vouched(newest)) : []
     if (this.#isStopped) return
     const message = messageOf(heads, vouched)
-    for (const peer of peers.roster.ids()) {
-      if (heads.length > 1 || (this.#knownBy.get(peer) ?? 0) < newest.number) this.#send(peer, message)
+    for (const peer of peers.ids()) {
+      if (heads.length > 1 || (this.#knownBy.get(peer) ?? 0) < newest.number) peers.send(peer, message)
     }
   }
 
@@ -176,15 +180,7 @@ export class HeadExchange {
     const invalid = (this.#invalidOf.get(peer) ?? 0) + 1
     if (this.#invalidOf.size >= PEERS_MAX) this.#invalidOf.clear()
     this.#invalidOf.set(peer, invalid)
-    if (invalid > INVALID_MAX) this.#deps.peers.drop(peer, 'malformed')
-  }
-
-  #send(peer: PeerId, message: Bytes): void {
-    // A peer that cannot be reached any more gets the heads when it is back.
-    this.#deps.peers.roster
-      .get(peer)
-      ?.peer.send(message)
-      .catch(() => undefined)
+    if (invalid > INVALID_MAX) this.#deps.peers.drop(peer)
   }
 
   #reply(peer: PeerId): void {

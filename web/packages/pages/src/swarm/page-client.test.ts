@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   MemoryBlockStore,
   cidOf,
@@ -13,7 +13,7 @@ import {
 } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
-import type { PeerId } from '../bitswap/index.ts'
+import { encodeMessage, Exchange, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '@watchfire/client/connection'
 import { defaultLimits } from '../limits/index.ts'
 import { openPage, publish, type PageSession, type PageState, type Publication, type Source } from './index.ts'
@@ -437,18 +437,40 @@ describe('a busy relay', () => {
   })
 })
 
-describe('a hostile peer', () => {
-  /** Sends raw bytes to the first peer on the page, as one message. */
-  async function attack(root: string, messages: readonly Bytes[], header: { total?: number; offset?: number } = {}) {
-    const line = server.connect()
-    const topic = line.join(`page:${root}`, [], { params: () => ({ have: 'all' }) })
-    await clock.until(() => topic.isJoined())
-    for (const [message, bytes] of messages.entries()) {
-      const segment = { message, offset: header.offset ?? 0, total: header.total ?? bytes.length, bytes }
-      void topic.push('relay', encodeRelayFrame(eldest() as PeerId, segment))
-    }
+/** Sends raw bytes to the first peer on the page, each as one message. */
+async function attack(root: string, messages: readonly Bytes[], header: { total?: number; offset?: number } = {}) {
+  const line = server.connect()
+  const topic = line.join(`page:${root}`, [], { params: () => ({ have: 'all' }) })
+  await clock.until(() => topic.isJoined())
+  for (const [message, bytes] of messages.entries()) {
+    const segment = { message, offset: header.offset ?? 0, total: header.total ?? bytes.length, bytes }
+    void topic.push('relay', encodeRelayFrame(eldest() as PeerId, segment))
   }
+}
 
+describe('the messages of a peer', () => {
+  it('are handled in order although hashing takes time, and all of them although this browser cannot hash a block', async () => {
+    const published = await publish([file(1000)])
+    const { session } = open(published.root)
+    await clock.until(() => session.state.presence.kind === 'joined')
+    const data = new Uint8Array(30_000)
+    const block = { cid: await cidOf(RAW, data), data }
+    const hash = vi.spyOn(crypto.subtle, 'digest').mockRejectedValueOnce(new DOMException('no memory', 'OperationError'))
+    const handle = vi.spyOn(Exchange.prototype, 'handle')
+    const said = (pendingBytes: number) => ({ full: false, wants: [], presences: [], pendingBytes })
+    const messages = Array.from({ length: 200 }, (_, n) => encodeMessage(said(n), n === 0 ? [block] : []))
+    await attack(published.root, messages)
+    const received = () => handle.mock.calls.flatMap(([, input]) => (input.kind === 'message' ? [input] : []))
+    await clock.until(() => received().length === messages.length)
+    expect(received().map(({ message }) => message.pendingBytes)).toEqual(messages.map((_, n) => n))
+    expect(received().flatMap(({ blocks }) => blocks)).toEqual([])
+    expect(session.state.problems).toEqual([])
+    hash.mockRestore()
+    handle.mockRestore()
+  })
+})
+
+describe('a hostile peer', () => {
   it('is dropped when it sends invalid messages, and other peers are not affected', async () => {
     const published = await publish([file(1000)])
     const { session } = open(published.root)
