@@ -48,7 +48,8 @@ fn messages_are_assembled_as_in_the_vectors() {
         let mut assemblers = [Assembler::default(), Assembler::default()];
         for step in steps {
             let (millis, peer, message, first, total, part, expected, times) = match step {
-                AssemblerStep::Clear(_, peer) => {
+                AssemblerStep::Clear(action, peer) => {
+                    assert_eq!(action, "clear");
                     assemblers[peer].clear(&mut budget);
                     continue;
                 }

@@ -28,6 +28,7 @@ beforeEach(() => {
 interface Board {
   readonly name: PeerId
   readonly board: DirectConnections
+  /** The peers of each kind of event. */
   readonly up: PeerId[]
   readonly down: PeerId[]
   readonly misbehaved: PeerId[]
@@ -38,7 +39,7 @@ const LATENCY = 10
 /** A tab with its own connections. */
 function tab(n: number, { stun = [] as string[] } = {}): Board {
   const self = name(n)
-  const [up, down, misbehaved]: PeerId[][] = [[], [], []]
+  const events = { up: [] as PeerId[], down: [] as PeerId[], misbehaved: [] as PeerId[] }
   const board = directConnections(net.make)({
     clock,
     random: () => (n % 97) / 100,
@@ -54,14 +55,11 @@ function tab(n: number, { stun = [] as string[] } = {}): Board {
       return Promise.resolve(other !== undefined)
     },
     emit: ({ kind, peer }) => {
-      if (kind === 'up') up?.push(peer)
-      if (kind === 'down') down?.push(peer)
-      if (kind !== 'misbehaved') return
-      misbehaved?.push(peer)
-      board.forget(peer)
+      if (kind === 'up' || kind === 'down' || kind === 'misbehaved') events[kind].push(peer)
+      if (kind === 'misbehaved') board.forget(peer)
     },
   })
-  const made = { name: self, board, up: up ?? [], down: down ?? [], misbehaved: misbehaved ?? [] }
+  const made = { name: self, board, ...events }
   boards.set(self, made)
   return made
 }
@@ -71,6 +69,14 @@ const areLinked = (a: Board, b: Board) => a.up.includes(b.name) && b.up.includes
 /** The first calls the second. */
 async function linked(a: Board, b: Board): Promise<[Board, Board]> {
   a.board.connect(b.name)
+  await clock.until(() => areLinked(a, b))
+  return [a, b]
+}
+/** Two peers that call each other. */
+async function bothCalling(): Promise<[Board, Board]> {
+  const [a, b] = [tab(1), tab(2)]
+  a.board.connect(b.name)
+  b.board.connect(a.name)
   await clock.until(() => areLinked(a, b))
   return [a, b]
 }
@@ -101,25 +107,13 @@ describe('a call between two peers', () => {
     ])
   })
 
-  it('is a single one if both begin at once, because the polite peer withdraws its offer', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    b.board.connect(a.name)
-    await clock.until(() => areLinked(a, b))
+  it('is a single one if both begin at once: the polite peer withdraws its offer, and answers on a new connection', async () => {
+    const [a, b] = await bothCalling()
     await settle(1000)
-    expect(net.open).toHaveLength(2)
-    expect(kinds(a).filter((kind) => kind !== 'candidates')).toEqual(['offer', 'answer'])
-    expect(kinds(b).filter((kind) => kind !== 'candidates')).toEqual(['offer'])
-    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
-  })
-
-  it('never rolls an offer back: the polite peer answers on a new connection', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    b.board.connect(a.name)
-    await clock.until(() => areLinked(a, b))
     expect(net.connections.map(({ connectionState }) => connectionState)).toEqual(['closed', 'connected', 'connected'])
-    expect(net.rollbacks).toBe(0)
+    expect([a, b].map((each) => kinds(each).filter((kind) => kind !== 'candidates'))).toEqual([['offer', 'answer'], ['offer']])
+    // Chromium sometimes never finds a candidate after a rollback.
+    expect([net.rollbacks, ...a.misbehaved, ...b.misbehaved]).toEqual([0])
   })
 
   it('that was withdrawn delays no later one', async () => {
@@ -148,11 +142,8 @@ describe('a call between two peers', () => {
   })
 
   it('continues if only the withdrawn offer was not delivered', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    isLost = (from, { kind }) => from === a.name && kind === 'offer'
-    a.board.connect(b.name)
-    b.board.connect(a.name)
-    await clock.until(() => areLinked(a, b))
+    isLost = (from, { kind }) => from === name(1) && kind === 'offer'
+    const [a, b] = await bothCalling()
     await settle(1000)
     expect([a.down, b.down]).toEqual([[], []])
     expect(net.open).toHaveLength(2)
@@ -176,20 +167,11 @@ describe('a call between two peers', () => {
     expect(net.open).toHaveLength(0)
   })
 
-  it('is answered once, although the answer may arrive twice', async () => {
+  it('is answered once, although offer and answer may arrive again', async () => {
     const [a, b] = await linked(tab(1), tab(2))
-    const answer = sent.find(({ signal }) => signal.kind === 'answer')?.signal as Signal
-    a.board.handleSignal(b.name, encodeSignal(answer))
-    await settle(100)
-    expect(a.misbehaved).toEqual([])
-    expect(net.open).toHaveLength(2)
-  })
-
-  it('is answered once, although the offer may arrive twice', async () => {
-    const [a, b] = await linked(tab(1), tab(2))
-    const offer = encodeSignal(sent[0]?.signal as Signal)
-    b.board.handleSignal(a.name, offer)
-    b.board.handleSignal(a.name, offer)
+    const again = (kind: Signal['kind']) => encodeSignal(sent.find(({ signal }) => signal.kind === kind)?.signal as Signal)
+    a.board.handleSignal(b.name, again('answer'))
+    for (let times = 0; times < 2; times++) b.board.handleSignal(a.name, again('offer'))
     await settle(1000)
     expect(kinds(b)).toEqual(['answer', 'candidates'])
     expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
@@ -197,10 +179,7 @@ describe('a call between two peers', () => {
   })
 
   it('continues if an ignored offer arrives again', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    b.board.connect(a.name)
-    await clock.until(() => areLinked(a, b))
+    const [a, b] = await bothCalling()
     const offer = sent.find(({ from }) => from === a.name)?.signal as Signal
     b.board.handleSignal(a.name, encodeSignal(offer))
     await settle(20_000)
@@ -371,6 +350,7 @@ describe('the connections of a tab', () => {
 
 describe('a peer is dropped', () => {
   const sdp = (connection: string) => `v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n${connection}\r\n`
+  const offer = (call: number): Signal => ({ kind: 'offer', call, sdp: sdp('a=line:0') })
   const sendSignals = (board: Board, ...signals: Signal[]) => {
     for (const signal of signals) board.board.handleSignal(name(9), encodeSignal(signal))
   }
@@ -396,31 +376,19 @@ describe('a peer is dropped', () => {
     await clock.until(() => a.misbehaved.length === 1)
   })
 
-  it('when it sends too many offers in one call', async () => {
-    const a = tab(1)
-    for (let call = 0; call < 20 && a.misbehaved.length === 0; call++) {
-      sendSignals(a, { kind: 'offer', call, sdp: sdp('a=line:0') }, { kind: 'hang_up', call, reason: 'over' })
-      await settle(100)
-    }
-    expect(a.misbehaved).toEqual([name(9)])
-    expect(net.connections.length).toBeLessThanOrEqual(8)
-    expect(net.connections.every(({ signalingState }) => signalingState === 'closed')).toBe(true)
-  })
-
-  it('when it repeats the same offer too often', async () => {
+  it.each<[string, (n: number) => Signal[], connectionsMax: number]>([
+    ['begins too many calls', (call) => [offer(call), { kind: 'hang_up', call, reason: 'over' }], 8],
+    ['repeats the same offer too often', () => [offer(1)], 1],
+    ['sends too many signals', (call) => Array<Signal>(50).fill({ kind: 'hang_up', call, reason: 'over' }), 0],
+  ])('when it %s', async (_what, signals, connectionsMax) => {
     const [a] = [tab(1), tab(9)]
-    for (let i = 0; i < 20 && a.misbehaved.length === 0; i++) {
-      sendSignals(a, { kind: 'offer', call: 1, sdp: sdp('a=line:0') })
+    for (let n = 0; n < 20 && a.misbehaved.length === 0; n++) {
+      sendSignals(a, ...signals(n))
       await settle(100)
     }
-    expect(a.misbehaved).toEqual([name(9)])
-    expect(net.connections).toHaveLength(1)
-  })
-
-  it('when it sends too many signals', () => {
-    const a = tab(1)
-    for (let call = 0; call < 1000; call++) sendSignals(a, { kind: 'hang_up', call, reason: 'over' })
     expect(a.misbehaved[0]).toBe(name(9))
+    expect(net.connections.length).toBeLessThanOrEqual(connectionsMax)
+    expect(net.connections.every(({ signalingState }) => signalingState === 'closed')).toBe(true)
   })
 
   it('when too many of its candidates are rejected', async () => {
