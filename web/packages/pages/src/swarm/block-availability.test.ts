@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Input, PeerId } from '../bitswap/index.ts'
 import { cidOf, type Cid } from '../content/index.ts'
-import { mapBlocks } from './block-map.ts'
-import { BlockAvailability } from './block-availability.ts'
+import { BlockAvailability, mapBlocks } from './block-availability.ts'
 
 const [ann, bo] = ['a'.repeat(16) as PeerId, 'b'.repeat(16) as PeerId]
 const noNode = () => false

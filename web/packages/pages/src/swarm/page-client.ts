@@ -40,11 +40,10 @@ import type {
   PeerStatus,
   Phase,
 } from './api.ts'
-import { BlockAvailability } from './block-availability.ts'
-import { mapBlocks } from './block-map.ts'
+import { BlockAvailability, mapBlocks } from './block-availability.ts'
 import { Alarm, type Clock, type Millis } from './clock.ts'
 import type { LoadDirectConnections } from './direct-paths.ts'
-import { LazyDirectConnections } from './lazy-direct-connections.ts'
+import { LazyDirectConnections } from './direct/lazy-connections.ts'
 import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'

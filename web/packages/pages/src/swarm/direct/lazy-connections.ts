@@ -1,5 +1,5 @@
-import type { PeerId } from '../bitswap/index.ts'
-import type { DirectConnections, DirectConnectionsDeps, DirectStatus, LoadDirectConnections } from './direct-paths.ts'
+import type { PeerId } from '../../bitswap/index.ts'
+import type { DirectConnections, DirectConnectionsDeps, DirectStatus, LoadDirectConnections } from '../direct-paths.ts'
 
 /**
  * Calls that wait for the code. When the limit is reached, further calls are dropped, and the peer's attempt is

@@ -1,3 +1,4 @@
+import type { LoadLivePage } from './api.ts'
 import type { LoadDirectConnections } from './direct-paths.ts'
 
 /**
@@ -9,3 +10,7 @@ export const loadDialling: LoadDirectConnections | undefined =
   typeof RTCPeerConnection === 'function' && typeof WebTransport === 'function'
     ? () => import('./direct/late-dialling.ts').then(({ browserLateDialling }) => browserLateDialling)
     : undefined
+
+/** For `PageDeps.live`: loads the code of live pages when the first block of a page says that it is live. */
+export const loadLive: LoadLivePage = async (root, beginning, store) =>
+  (await import('./live/index.ts')).LivePage.resume(root, beginning, store)

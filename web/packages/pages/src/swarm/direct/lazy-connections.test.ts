@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import type { PeerId } from '../bitswap/index.ts'
-import type { DirectConnections, DirectConnectionsDeps } from './direct-paths.ts'
-import { LazyDirectConnections } from './lazy-direct-connections.ts'
+import type { PeerId } from '../../bitswap/index.ts'
+import type { DirectConnections, DirectConnectionsDeps } from '../direct-paths.ts'
+import { LazyDirectConnections } from './lazy-connections.ts'
 
 const [honest, vandal] = ['0000000000000001', '0000000000000002'] as PeerId[] as [PeerId, PeerId]
 
