@@ -1,4 +1,4 @@
-import type { Reply, Topic } from '@watchfire/client/connection'
+import type { Connection, Reply, Topic } from '@watchfire/client/connection'
 import {
   defaultLimits,
   encodeMessage,
@@ -84,7 +84,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #topic: Topic
   /** `null`: none. */
   readonly #direct: LazyDirectConnections | null
-  readonly #verifyConnection: () => void
+  readonly #connection: Connection
   readonly #notifier: StateNotifier
   readonly #isOurs: boolean
   /** `null`: this load is not traced. */
@@ -112,7 +112,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     this.#clock = clock
     this.#isOurs = publication !== undefined
     this.#trace = this.#isOurs ? null : (deps.trace?.(limits.traceSample, clock, random) ?? null)
-    this.#verifyConnection = () => void connection.verify()
+    this.#connection = connection
     this.#notifier = new StateNotifier(clock, () => this.state, onState)
     this.#exchangeAlarm = new Alarm(clock, () => this.#handle([{ kind: 'tick' }]), EXTRA_WAIT_MAX)
     this.#protocolAlarm = new Alarm(clock, (now) => this.#run((protocol) => protocol.handleTick(now)))
@@ -148,7 +148,9 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         send: (to, signal) => new Promise((resolve) => this.#run((protocol, now) => protocol.sendSignal(now, to, signal, resolve))),
         emit: (event) => {
           if (event.kind === 'up') this.#trace?.noteConnected(event.peer)
-          this.#run((protocol, now) => protocol.handleDirect(now, event))
+          this.#protocol.handleDirect(clock.now(), event)
+          // Most segments are one of many in a message, and have no outputs.
+          if (event.kind !== 'segment' || this.#protocol.hasOutputs) this.#settle()
         },
       })
     if (this.#direct !== null) globalThis.addEventListener?.('pagehide', this.#closeDirect)
@@ -214,8 +216,8 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
 
   blockMap(): BlockMap | null {
     const blocks = this.#isOver ? null : this.#content.blocks()
-    const isNode = (peer: PeerId) => this.#protocol.peers.get(peer)?.kind === 'node'
-    return blocks && mapBlocks(blocks.cids, blocks.isHere, this.#availability, isNode)
+    const { peers } = this.#protocol
+    return blocks && mapBlocks(blocks.cids, blocks.isHere, this.#availability, (peer) => peers.get(peer)?.kind === 'node')
   }
 
   listing(): Listing | null {
@@ -317,7 +319,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     if (this.#isClosed) return
     // An early tick does no harm, so a later time waits for the timer that is set.
     this.#exchangeAlarm.set(Math.min(this.#exchangeAlarm.at, (this.#exchange.nextWake() ?? Infinity) / MILLI))
-    this.#protocolAlarm.set(this.#protocol.nextWake())
+    this.#protocolAlarm.set(Math.min(this.#protocolAlarm.at, this.#protocol.nextWake()))
     this.#notify()
   }
 
@@ -366,19 +368,15 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       case 'sent':
         this.#availability.noteSent(output.peer, output.blocks)
         for (const cid of output.blocks) this.#superSeeding.noteSent(output.peer, cid)
-        this.#handle([{ kind: 'writable', peer: output.peer, roomBytes: this.#roomOf(output.peer) }])
+        this.#handle([{ kind: 'writable', peer: output.peer, roomBytes: this.#protocol.peers.get(output.peer)?.roomBytes ?? 0 }])
         return
       case 'calling':
         this.#trace?.noteConnecting(output.peer)
         return
       case 'quiet':
-        this.#verifyConnection()
+        void this.#connection.verify()
         return
     }
-  }
-
-  #roomOf(peer: PeerId): number {
-    return this.#protocol.peers.get(peer)?.roomBytes ?? 0
   }
 
   #connect(peer: PeerId): void {

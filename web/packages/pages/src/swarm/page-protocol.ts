@@ -162,8 +162,11 @@ export class PageProtocol {
 
   constructor(options: PageProtocolOptions) {
     this.#options = options
-    const ofPages = ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * options.pageBytesMax
-    this.#budget = new AssemblyBudget(Math.min(ASSEMBLY_BYTES_MAX, ofPages))
+    this.#budget = new AssemblyBudget(Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * options.pageBytesMax))
+  }
+
+  get hasOutputs(): boolean {
+    return this.#outputs.length > 0
   }
 
   pollOutput(): Output | null {
@@ -264,9 +267,11 @@ export class PageProtocol {
   handleEvent(now: Millis, event: string, payload: unknown): void {
     if (this.#isOver) return
     switch (event) {
-      case 'relay':
-        if (payload instanceof ArrayBuffer) this.#handleRelay(now, payload)
+      case 'relay': {
+        const relayed = payload instanceof ArrayBuffer ? decodeRelayFrame(payload) : null
+        if (relayed !== null) this.#handleSegment(now, relayed.from, relayed.segment, false)
         break
+      }
       case 'signal':
         if (payload instanceof ArrayBuffer) this.#handleSignal(now, payload)
         break
@@ -446,9 +451,8 @@ export class PageProtocol {
 
   #handleRelayReply(now: Millis, peer: Peer, segment: SentSegment, reply: Reply): void {
     if (!this.#isPeer(peer)) return
-    let isReachable = false
+    let isReachable = reply.status === 'ok'
     if (reply.status === 'ok') {
-      isReachable = true
       const message = peer.outgoing.handleRelayed(segment)
       if (message !== null) this.#reportSent(peer, message)
     } else if (reply.status === 'error') isReachable = peer.outgoing.handleError(now, segment, reply.response)
@@ -460,11 +464,6 @@ export class PageProtocol {
   /** A message counts as sent once, although it may be sent again on the other path. */
   #reportSent(peer: Peer, message: UnsentMessage): void {
     if (peer.noteSent(message)) this.#put({ kind: 'sent', peer: peer.id, blocks: message.blocks })
-  }
-
-  #handleRelay(now: Millis, frame: ArrayBuffer): void {
-    const relayed = decodeRelayFrame(frame)
-    if (relayed !== null) this.#handleSegment(now, relayed.from, relayed.segment, false)
   }
 
   #handleSegment(now: Millis, id: PeerId, segment: Segment, isDirect: boolean): void {
@@ -570,7 +569,7 @@ export class PageProtocol {
         if (peer !== undefined) this.#reportSent(peer, event.message)
         return
       case 'quiet':
-        this.#put({ kind: 'quiet' })
+        this.#put(event)
         return
       case 'misbehaved':
         this.ban(now, id, 'invalidSignals')
@@ -585,7 +584,7 @@ export class PageProtocol {
 
   /** Messages use the relay again, because the direct path is gone or not usable for now. */
   #useRelay(now: Millis, peer: Peer, unread: readonly UnsentMessage[]): void {
-    peer.useRelay(unread)
+    for (const message of unread) if (!message.isRelayed) peer.outgoing.push(message)
     this.#sendSegments(now, peer)
     this.#checkReachable(now, peer)
   }

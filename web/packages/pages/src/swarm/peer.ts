@@ -135,11 +135,6 @@ export class Peer {
     return this.outgoing.takeForDirect()
   }
 
-  /** Uses the relay again, because the direct path is gone or not usable for now. The peer may not have read these messages. */
-  useRelay(unread: readonly UnsentMessage[]): void {
-    for (const message of unread) if (!message.isRelayed) this.outgoing.push(message)
-  }
-
   /** A segment arrived. Returns the whole message if that was its last one and it was not read. `dropped`: there is nothing to do. */
   receive(now: Millis, segment: Segment, isDirect: boolean): Bytes | 'partial' | 'malformed' | 'dropped' {
     const wasRead = this.#read.has(segment.message)
