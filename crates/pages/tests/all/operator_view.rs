@@ -1,7 +1,7 @@
 //! The operator's view: figures over time, connections, topics, events, and the page.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Settings};
