@@ -15,8 +15,9 @@ use std::time::Duration;
 pub use image::RandomLayer;
 pub use plan::{NodePlan, ObjectPlan, TrialPlan};
 pub use query::{Query, QueryError};
+pub use watchfire_report::scenario::ScenarioError as DefinitionError;
 use watchfire_report::scenario::similar;
-pub use watchfire_report::scenario::{Path, ScenarioError as DefinitionError};
+pub use watchfire_sim::Path;
 pub use watchfire_wire::NatKind;
 
 /// Names that an error suggests in place of an unknown one.

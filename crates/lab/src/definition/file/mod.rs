@@ -3,6 +3,7 @@
 mod clusters;
 mod figures;
 mod objects;
+mod paths;
 mod peers;
 mod scenarios;
 #[cfg(test)]

@@ -203,17 +203,20 @@ fn registry_result(node: &NodePlan, outcome: &FleetOutcome) -> NodeResult {
 
 fn host_result(node: &NodePlan, host: &HostOutcome, outcome: &FleetOutcome) -> NodeResult {
     let seconds = |at: Duration| at.as_secs_f64();
-    let share = |index: usize| (index + 1) as f64 / outcome.blocks.max(1) as f64;
-    let received = host.received_at.iter().enumerate();
+    let share = |blocks: usize| blocks as f64 / outcome.blocks.max(1) as f64;
+    let ends = |(first, last)| {
+        [(seconds(first), share(1)), (seconds(last), share(host.received_blocks))]
+    };
     NodeResult {
         name: node.name.clone(),
         group: node.group.clone(),
         is_awaited: host.is_awaited,
         arrived_at: seconds(host.started_at),
-        first_byte_at: host.received_at.first().copied().map(seconds),
+        first_byte_at: host.received_at.map(|(first, _)| seconds(first)),
         finished_at: host.finished_at.map(seconds),
         left_at: node.leaves_at.filter(|at| *at <= outcome.ended_at).map(seconds),
-        progress: received.map(|(at, time)| (seconds(*time), share(at))).collect(),
+        // A thousand hosts with a time for each block would be most of a result.
+        progress: host.received_at.map(ends).into_iter().flatten().collect(),
         content_sent_bytes: Some(host.totals.bytes_out),
         sent_bytes: Some(host.traffic.0),
         received_bytes: Some(host.traffic.1),
