@@ -8,7 +8,7 @@ use watchfire_report::scenario::SourceText;
 use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
 use super::paths::{PathFile, check_paths};
-use super::{NAME_PROBLEM, OURS, is_name, one, unknown};
+use super::values::{NAME_PROBLEM, OURS, is_name, one, unknown};
 use crate::definition::{Cluster, DefinitionError, Group, Link, NODES_MAX, NatKind, Path, Peer};
 
 #[derive(Deserialize)]
