@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn each_reference_is_built_once_and_one_that_does_not_build_shows_why() {
-        let folder =
-            std::env::temp_dir().join(format!("watchfire-lab-builds-{}", std::process::id()));
-        let builds = repository(&folder);
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        let builds = repository(folder);
         let output = |program: &Path| Command::new(program).output().unwrap().stdout;
         let one = builds.program("one").unwrap();
         let two = builds.program("two").unwrap();
@@ -190,6 +190,5 @@ mod tests {
         assert!(error.starts_with("broken does not build: ") && error.contains("oops"), "{error}");
         let error = builds.program("nowhere").unwrap_err().to_string();
         assert!(error.starts_with("unknown git reference \"nowhere\""), "{error}");
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -73,10 +73,10 @@ pub use import::{ImportError, Imported, Source, Substitute, import};
 pub use interruption::{interrupt, is_interrupted};
 pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};
-pub use results::spans::{Receiver, RunTrace, Span, jaeger, perfetto, spans};
+pub use results::spans::{Receiver, jaeger, perfetto, spans};
 pub use results::{
     Calibration, Comparison, Figure, FigureVerdict, NodeResult, PAIRS_ADVISED, PAIRS_MIN,
-    RunResult, Transfer, Verdict, WireFigures, calibration_page, compare, comparison_html,
-    comparison_table, csv, results_table,
+    RunResult, RunTrace, Span, Transfer, Verdict, WireFigures, calibration_page, compare,
+    comparison_html, comparison_table, csv, results_table,
 };
 pub use runner::{FailedTrial, Results, Turn, compare_all, run_all};

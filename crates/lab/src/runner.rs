@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::definition::{Experiment, Trial, TrialPlan};
+use crate::definition::{Experiment, Trial};
 use crate::drivers::{Driver, DriverError, Progress, with_causes};
 use crate::interruption::is_interrupted;
 use crate::results::{Comparison, RunResult, compare, html};
@@ -132,7 +132,7 @@ fn run_sides<const SIDES: usize>(
                 let side = (turn + repeat as usize) % SIDES;
                 let (trial, results) = (trial.name.as_str(), &mut results[side]);
                 let turn = Turn { trial, repeat, is_warm_up, done, runs, results };
-                let ran = one_run(&plan, &mut *drivers[side], turn, watch);
+                let ran = drivers[side].run(&plan, &mut |progress| watch(turn, progress));
                 done += 1;
                 // The signal may have ended nodes too.
                 let is_whole = |run: &RunResult| !is_interrupted() || run.is_healthy();
@@ -151,18 +151,10 @@ fn run_sides<const SIDES: usize>(
     results
 }
 
-fn one_run(
-    plan: &TrialPlan,
-    driver: &mut dyn Driver,
-    turn: Turn<'_>,
-    watch: &mut dyn FnMut(Turn<'_>, Progress<'_>),
-) -> Result<RunResult, DriverError> {
-    driver.run(plan, &mut |progress| watch(turn, progress))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::TrialPlan;
     use crate::drivers::Simulated;
     use crate::results::Verdict;
 

@@ -1,6 +1,6 @@
 //! The output of the measuring tools: units, histograms, tables, charts and HTML.
 //!
-//! `load`, `sim`, `lab` and `cli` share this crate, so that a duration, a table or a chart looks
+//! `load`, `lab` and `cli` share this crate, so that a duration, a table or a chart looks
 //! the same wherever it appears. Charts are SVG and follow the reader's light or dark setting.
 //!
 //! The parser of scenario files ([`scenario`]) is here too, because a scenario uses the same

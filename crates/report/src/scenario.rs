@@ -1,13 +1,8 @@
 //! Parsing of scenario files in TOML. Errors name the line, the key and a similar known key.
 
 use std::fmt;
-use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use toml::Spanned;
-
-use crate::units::{DurationText, Share};
 
 /// Least similarity of a suggested name, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.75;
@@ -121,71 +116,6 @@ impl SourceText<'_> {
     }
 }
 
-/// Most regions of a scenario: each pair of them has a path.
-const REGIONS_MAX: usize = 1000;
-/// The largest share of packets that a path may lose.
-const LOSS_MAX: f64 = 0.5;
-
-/// The path between two regions of a scenario.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Path {
-    /// Time from one end to the other.
-    pub delay: Duration,
-    /// The largest random addition to the delay.
-    pub jitter: Duration,
-    /// The share of packets that are lost.
-    pub loss: f64,
-}
-
-/// A path in a scenario file: two regions, or one region twice. Values that it leaves out are those of the other
-/// paths.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PathText {
-    between: [String; 2],
-    latency: Option<DurationText>,
-    jitter: Option<DurationText>,
-    loss: Option<Share>,
-}
-
-impl SourceText<'_> {
-    /// The paths between all regions, both ways: one row for each region, with one path for each. `members` says in
-    /// an error what a region lacks, such as "no peers are".
-    pub fn paths(
-        &self,
-        usual: Path,
-        paths: &[Spanned<PathText>],
-        regions: &[String],
-        members: &str,
-    ) -> Result<Vec<Vec<Path>>, ScenarioError> {
-        if regions.len() > REGIONS_MAX {
-            let problem = format!("{} are more than {REGIONS_MAX}", regions.len());
-            return Err(self.error_in_file("region", problem));
-        }
-        let mut all = vec![vec![usual; regions.len()]; regions.len()];
-        for path in paths {
-            let (at, path) = (path.span().start, path.get_ref());
-            let mut ends = [0; 2];
-            for (end, region) in ends.iter_mut().zip(&path.between) {
-                let found = regions.iter().position(|known| known == region);
-                let problem = || format!("{members} in region {region:?}");
-                *end = found.ok_or_else(|| self.error(at, "between", problem()))?;
-            }
-            let path = Path {
-                delay: path.latency.map_or(usual.delay, |span| span.0),
-                jitter: path.jitter.map_or(usual.jitter, |span| span.0),
-                loss: path.loss.map_or(usual.loss, |part| part.0),
-            };
-            all[ends[0]][ends[1]] = path;
-            all[ends[1]][ends[0]] = path;
-        }
-        if all.iter().flatten().any(|path| path.loss > LOSS_MAX) {
-            return Err(self.error_in_file("loss", "must be at most 0.5"));
-        }
-        Ok(all)
-    }
-}
-
 /// The known word that is most similar to the unknown one, if serde lists several.
 fn suggestion(problem: &str) -> Option<&str> {
     let (unknown, known) = problem.split_once(", expected ")?;
@@ -227,31 +157,6 @@ mod tests {
         let error = source.parse::<Network>().unwrap_err();
         assert_eq!((error.line(), error.key()), (2, "latncy"));
         assert!(error.to_string().ends_with("did you mean `latency`?"), "{error}");
-    }
-
-    #[test]
-    fn paths_are_both_ways_and_regions_are_bounded() {
-        let source = SourceText { name: "x.toml", text: "" };
-        let paths = [Spanned::new(
-            0..0,
-            PathText {
-                between: ["eu", "us"].map(str::to_owned),
-                latency: Some(DurationText(Duration::from_millis(40))),
-                jitter: None,
-                loss: None,
-            },
-        )];
-        let regions = ["us", "eu"].map(str::to_owned);
-        let usual = Path { loss: 0.1, ..Path::default() };
-        let all = source.paths(usual, &paths, &regions, "no peers are").unwrap();
-        assert_eq!((all[0][1], all[0][0]), (all[1][0], usual));
-        assert_eq!((all[0][1].delay.as_millis(), all[0][1].loss), (40, 0.1));
-
-        let error = source.paths(usual, &paths, &regions[..1], "no peers are").unwrap_err();
-        assert!(error.to_string().ends_with("no peers are in region \"eu\""), "{error}");
-        let many: Vec<String> = (0..1001).map(|number| number.to_string()).collect();
-        let error = source.paths(usual, &[], &many, "no peers are").unwrap_err();
-        assert!(error.to_string().ends_with("region: 1001 are more than 1000"), "{error}");
     }
 
     #[test]

@@ -9,21 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use watchfire_testkit::eventually;
 
-use super::support::{Listening, Scratch, succeeded, text};
-
-const EXPERIMENT: &str = r#"
-[clusters.c]
-groups = [
-  { name = "source" },
-  { name = "peers", count = 3 },
-]
-
-[scenarios.s]
-objects.file = { random = "2MiB" }
-seed = { source = "file" }
-fetch = { peers = "file" }
-time_max = "60s"
-"#;
+use super::lab::TEXT as EXPERIMENT;
+use super::support::{Listening, Scratch, killed_when, succeeded, text};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -171,10 +158,7 @@ fn a_killed_lab_leaves_nothing_on_its_hosts() {
     );
     sshd.scratch.file("one.toml", waiting);
     let mut lab = sshd.lab(&["--hosts", "hosts"]);
-    let mut lab = lab.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    eventually("the nodes run", || sshd.processes().len() >= 3);
-    lab.kill().unwrap();
-    lab.wait().unwrap();
+    killed_when("the nodes run", &mut lab, || sshd.processes().len() >= 3);
     // The ssh of the lab has no reader of its output; the guard's input ended with the lab.
     sshd.wait_until_clean();
     succeeded(sshd.scratch.command(&["lab", "check", "one.toml"]).output().unwrap());
@@ -187,13 +171,11 @@ fn a_host_that_vanishes_ends_its_nodes_and_the_others_go_on() {
     let sshd = Sshd::start();
     let other = Sshd::start();
     // The second host is that of another sshd. Its node never gets the object: nobody sends it in time.
-    let config = fs::read_to_string(sshd.scratch.join("config")).unwrap();
-    let second = fs::read_to_string(other.scratch.join("config")).unwrap();
-    let known = other.scratch.join("known").display().to_string();
-    let config = config.replace("Host *", "Host one");
-    let second = second.replace("Host *", "Host two");
-    assert!(second.contains(&known));
-    sshd.scratch.file("config", config + &second);
+    let config = |sshd: &Sshd, name: &str| {
+        let text = fs::read_to_string(sshd.scratch.join("config")).unwrap();
+        text.replace("Host *", &format!("Host {name}"))
+    };
+    sshd.scratch.file("config", config(&sshd, "one") + &config(&other, "two"));
     let experiment = r#"
         [peers.slow]
         implementation = "program"
@@ -245,7 +227,7 @@ fn a_host_that_cannot_be_used_is_named_with_the_reason() {
     foreign[18] = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
     fs::write(sshd.scratch.join("foreign"), foreign).unwrap();
     let peer = "[peers.watchfire]\nbuild = { path = 'foreign' }\n";
-    sshd.scratch.file("one.toml", format!("{peer}{EXPERIMENT}"));
+    sshd.scratch.file("one.toml", format!("{EXPERIMENT}{peer}"));
     let error = fails("another architecture");
     let problem = "it is a program for ";
     assert!(error.contains("foreign on one: ") && error.contains(problem), "{error}");

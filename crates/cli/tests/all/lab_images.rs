@@ -1,13 +1,12 @@
 //! `watchfire lab` with container images: a registry, caches, mirrors, and a fleet of mirrors.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use watchfire_testkit::eventually;
 
-use super::support::Scratch;
+use super::support::{Scratch, killed_when, programs_in, succeeded};
 
 /// Makes a layout with an image of two layers of random bytes.
 const LAYOUT: &str = r#"
@@ -103,20 +102,21 @@ scenario = "neighbour"
 peer = "fleet"
 "#;
 
-fn run(folder: &Scratch) -> Value {
-    folder.file("images.toml", EXPERIMENT);
-    let made = Command::new("sh").args(["-c", LAYOUT]).current_dir(&**folder).status().unwrap();
-    assert!(made.success());
-    let run = ["lab", "run", "images.toml", "--driver", "processes", "--json", "out.json"];
-    let output = folder.command(&run).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+/// Runs an experiment, which succeeds. Returns its results.
+fn run(folder: &Scratch, experiment: &str) -> Value {
+    folder.file("images.toml", experiment);
+    succeeded(folder.command(&[&RUN[..], &["--json", "out.json"]].concat()).output().unwrap());
     folder.json("out.json")
 }
+
+const RUN: [&str; 5] = ["lab", "run", "images.toml", "--driver", "processes"];
 
 #[test]
 #[ignore = "needs docker-registry and skopeo: `make rust-test` runs it where they are"]
 fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
-    let results = run(&Scratch::new());
+    let folder = Scratch::new();
+    succeeded(Command::new("sh").args(["-c", LAYOUT]).current_dir(&*folder).output().unwrap());
+    let results = run(&folder, EXPERIMENT);
     let copies = |trial: usize| {
         let run = &results["runs"][trial];
         let sent = run["nodes"][0]["content_sent_bytes"].as_u64().unwrap();
@@ -135,12 +135,7 @@ fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
 #[test]
 #[ignore = "needs root and containerd with its tools: `make rust-test` runs it where they are"]
 fn hosts_with_containerd_pull_through_caches_and_mirrors() {
-    let folder = Scratch::new();
-    folder.file("images.toml", ENGINES);
-    let run = ["lab", "run", "images.toml", "--driver", "processes", "--json", "out.json"];
-    let output = folder.command(&run).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let results = folder.json("out.json");
+    let results = run(&Scratch::new(), ENGINES);
     // Copies that the registry and hosts sent.
     let copies = |trial: usize, node: usize| {
         let run = &results["runs"][trial];
@@ -177,31 +172,17 @@ fn hosts_with_containerd_pull_through_caches_and_mirrors() {
     }
 }
 
-/// The programs whose working folder is inside this folder.
-fn programs_in(folder: &Path) -> Vec<String> {
-    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    let is_inside =
-        |path: &Path| fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
-    let inside = processes.filter(|path| is_inside(path));
-    inside.filter_map(|path| fs::read_to_string(path.join("comm")).ok()).collect()
-}
-
 #[test]
 #[ignore = "needs root and containerd with its tools: `make rust-test` runs it where they are"]
 fn a_lab_that_is_killed_leaves_no_engine_and_no_mount() {
     let folder = Scratch::new();
     folder.file("images.toml", ENGINES);
     let cache = folder.join("cache");
-    let mut run = folder.command(&["lab", "run", "images.toml", "--driver", "processes"]);
-    run.args(["--trial", "fleet"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut lab = run.spawn().unwrap();
+    let mut lab = folder.command(&[&RUN[..], &["--trial", "fleet"]].concat());
     let has_engine = || programs_in(&cache).iter().any(|program| program == "containerd\n");
-    eventually("containerd runs", has_engine);
-    lab.kill().unwrap();
-    lab.wait().unwrap();
+    killed_when("containerd runs", &mut lab, has_engine);
 
-    let output = folder.command(&["lab", "check", "images.toml"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    succeeded(folder.command(&["lab", "check", "images.toml"]).output().unwrap());
     eventually("all programs have ended", || programs_in(&cache).is_empty());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&cache.display().to_string()), "{mounts}");
@@ -218,7 +199,7 @@ fn an_engine_that_does_not_start_fails_its_host_alone() {
     let script = folder.join("bin/containerd");
     fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
-    let run = ["lab", "run", "images.toml", "--driver", "processes", "--trial", "nginx"];
+    let run = [&RUN[..], &["--trial", "nginx"]].concat();
     let output = folder.command(&run).env("PATH", path).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let problems = String::from_utf8_lossy(&output.stderr);

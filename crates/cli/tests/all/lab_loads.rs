@@ -87,6 +87,10 @@ fn run(scratch: &Scratch, experiment: &str, arguments: &[&str]) -> (std::process
     (output, serde_json::from_slice(&results).unwrap_or_default())
 }
 
+fn figure(run: &Value, name: &str) -> f64 {
+    run["measures"][name].as_f64().unwrap_or_else(|| panic!("{name}: {run}"))
+}
+
 #[test]
 fn a_server_and_any_program_have_the_figures_of_each_phase() {
     let scratch = Scratch::new();
@@ -95,10 +99,7 @@ fn a_server_and_any_program_have_the_figures_of_each_phase() {
     let runs = results["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     for run in runs {
-        let measures = run["measures"].as_object().unwrap();
-        let of = |name: &str| {
-            measures.get(name).and_then(Value::as_f64).unwrap_or_else(|| panic!("{name}: {run}"))
-        };
+        let of = |name: &str| figure(run, name);
         // Users of the first phase and two speakers.
         assert_eq!(of("load: talk: users"), 42.0);
         assert_eq!(of("load: message, missing receivers"), 0.0);
@@ -118,23 +119,26 @@ fn a_server_and_any_program_have_the_figures_of_each_phase() {
     }
 }
 
+/// Runs a load with the settings of its server and more of the scenario. Returns the errors of the run, which fails.
+fn errors(server: &str, more: &str) -> String {
+    let experiment = format!(
+        "[peers.p]\n{server}\n[clusters.c]\ngroups = [{{ name = 'one', peer = 'p' }}]\n\
+         [scenarios.s]\nload = {{ file = 'users.toml', on = 'one'{more} }}\n"
+    );
+    let (output, _) = run(&Scratch::new(), &experiment, &[]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    text(&output.stderr)
+}
+
 #[test]
 fn a_program_that_serves_nobody_is_named() {
     for (serve, problem) in [
         ("sh -c 'echo no port >&2; exit 3'", "no port"),
         ("/no/such-server", "such-server"),
-        ("printf '{\"event\":\"ready\"}\\\\n'", "the event has no url"),
+        ("printf '{\\\"event\\\":\\\"ready\\\"}\\\\n'", "the event has no url"),
     ] {
-        let scratch = Scratch::new();
-        let experiment = format!(
-            "[peers.p]\nimplementation = 'program'\nsettings.serve = \"{}\"\n\
-             [clusters.c]\ngroups = [{{ name = 'one', peer = 'p' }}]\n\
-             [scenarios.s]\nload = {{ file = 'users.toml', on = 'one' }}\n",
-            serve.replace('"', "\\\"")
-        );
-        let (output, _) = run(&scratch, &experiment, &[]);
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{error}");
+        let server = format!("implementation = 'program'\nsettings.serve = \"{serve}\"");
+        let error = errors(&server, "");
         assert!(error.contains(problem), "{serve}: {error}");
     }
 }
@@ -146,14 +150,7 @@ fn a_load_that_is_wrong_or_too_large_does_not_start() {
         ("'phases.join.rate' = 'many'", "rate"),
         ("'phases.join.rate' = 1000000, 'phases.join.duration' = '15s'", "GiB of memory"),
     ] {
-        let scratch = Scratch::new();
-        let experiment = format!(
-            "[peers.p]\nimplementation = 'server'\n[clusters.c]\ngroups = [{{ name = 'one', peer = 'p' }}]\n\
-             [scenarios.s]\nload = {{ file = 'users.toml', on = 'one', set = {{ {set} }} }}\n",
-        );
-        let (output, _) = run(&scratch, &experiment, &[]);
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{error}");
+        let error = errors("implementation = 'server'", &format!(", set = {{ {set} }}"));
         assert!(error.contains("cannot run the users of") && error.contains(problem), "{error}");
     }
 }
@@ -183,10 +180,7 @@ fn servers_know_the_address_of_a_backend_whose_use_is_measured() {
     let scratch = Scratch::new();
     let (output, results) = run(&scratch, BACKEND, &[]);
     assert!(output.status.success(), "{output:?}");
-    let measures = results["runs"][0]["measures"].as_object().unwrap();
-    let of = |name: &str| {
-        measures.get(name).and_then(Value::as_f64).unwrap_or_else(|| panic!("{name}: {results}"))
-    };
+    let of = |name: &str| figure(&results["runs"][0], name);
     assert_eq!(of("load: join: users"), 40.0);
     assert_eq!(of("load: errors"), 0.0);
     assert!(of("load: join: CPU of the backends for each join, us") > 0.0);

@@ -196,6 +196,25 @@ impl Drop for Listening {
     }
 }
 
+/// Runs a command until something is so, and kills it.
+#[track_caller]
+pub fn killed_when(name: &str, command: &mut Command, is_so: impl FnMut() -> bool) {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program runs");
+    eventually(name, is_so);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
+
+/// The programs whose working folder is inside this folder, except those that have ended.
+pub fn programs_in(folder: &Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let is_inside =
+        |path: &PathBuf| fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+    let inside = processes.filter(is_inside);
+    inside.filter_map(|path| fs::read_to_string(path.join("comm")).ok()).collect()
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,11 +1,12 @@
-//! Images that are made for an experiment: `image = { layers = 6, size = "300MiB" }`.
+//! Images that are made for an experiment: `image = { layers = 6, size = "300MiB" }`, and how a short check makes objects
+//! smaller.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use watchfire_report::units::BytesText;
 
-use super::Object;
+use super::experiment::{Experiment, Object, RandomLayer};
 
 /// Most layers. Linux mounts at most about 500 folders on top of each other.
 const LAYERS_MAX: u32 = 500;
@@ -14,16 +15,6 @@ const LAYER_BYTES_MIN: u64 = 4 << 10;
 const IMAGE_BYTES_MAX: u64 = 64 << 30;
 /// The first layer is larger than the last one by this factor.
 const LARGEST: u64 = 4;
-
-/// A layer of random files. Layers with equal values have the same content in a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RandomLayer {
-    /// The object of which it is a layer, and its place there.
-    pub image: String,
-    pub index: u32,
-    /// Its compressed bytes.
-    pub bytes: u64,
-}
 
 /// The definition of a random image.
 #[derive(Debug, Deserialize)]
@@ -97,8 +88,27 @@ impl ImageFile {
     }
 }
 
+impl Experiment {
+    /// Makes a short check of an experiment: one run of each trial, without a warm-up, with random objects of at
+    /// most this size, with the `quick` values of loads, and without filling the memory.
+    pub fn shorten(&mut self, object_bytes_max: u64) {
+        (self.repeat, self.warm_up, self.fill_memory) = (1, 0, false);
+        for load in self.scenarios.values_mut().filter_map(|scenario| scenario.load.as_mut()) {
+            load.set.append(&mut load.quick);
+        }
+        for scenario in self.scenarios.values_mut() {
+            shorten(&mut scenario.objects, object_bytes_max);
+            for object in scenario.objects.values_mut() {
+                if let Object::Random { bytes } = object {
+                    *bytes = object_bytes_max.min(*bytes);
+                }
+            }
+        }
+    }
+}
+
 /// Makes random images smaller, all by the same factor: so layers that two of them share stay the same.
-pub fn shorten(objects: &mut BTreeMap<String, Object>, bytes_max: u64) {
+fn shorten(objects: &mut BTreeMap<String, Object>, bytes_max: u64) {
     let layers = |object: &Object| match object {
         Object::RandomImage(layers) => layers.iter().map(|layer| layer.bytes).sum(),
         _ => 0_u64,
@@ -118,7 +128,6 @@ pub fn shorten(objects: &mut BTreeMap<String, Object>, bytes_max: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Experiment;
     use super::*;
 
     fn parse(images: &str) -> Result<BTreeMap<String, Object>, String> {

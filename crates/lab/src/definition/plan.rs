@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use watchfire_sim::Path;
 use watchfire_types::Rng;
+use watchfire_wire::NatKind;
 
-use super::{
-    Cluster, Experiment, FaultKind, Group, Link, Load, NatKind, Object, Path, Peer, Scenario, Trial,
+use super::experiment::{
+    Cluster, Experiment, FaultKind, Group, Link, Load, Object, Peer, Scenario, Trial,
 };
+use super::query::Query;
 
 /// The number that divides the random choices about nodes from others of the same seed.
 const NODES_PURPOSE: u64 = 0x1ab;
@@ -131,6 +134,30 @@ impl Experiment {
     }
 }
 
+/// Checks that each change of a file (a part of it, and its replacement) has an error with a text.
+#[cfg(test)]
+pub fn assert_refused(
+    file: &str,
+    changes: &[(&str, &str, &str)],
+    error: impl Fn(&str) -> Result<(), String>,
+) {
+    for (old, new, problem) in changes {
+        let text = file.replacen(old, new, 1);
+        assert_ne!(text, file, "{old} is there");
+        let error = error(&text).expect_err(new);
+        assert!(error.contains(problem), "{new}: {error}");
+    }
+}
+
+#[cfg(test)]
+impl TrialPlan {
+    /// The first run of the first trial of a file.
+    pub fn first_of(text: &str) -> TrialPlan {
+        let experiment = Experiment::parse("test.toml", text).unwrap();
+        experiment.plan(&experiment.trials[0], 0)
+    }
+}
+
 fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
     let of_group = |group: &Group| -> Vec<NodePlan> {
         let node = |name: String| {
@@ -165,7 +192,7 @@ fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
 impl Scenario {
     fn give_objects(&self, node: &mut NodePlan) {
         let index = |name: &String| self.objects.keys().position(|known| known == name);
-        let of = |rules: &[(super::Query, String)]| -> BTreeSet<usize> {
+        let of = |rules: &[(Query, String)]| -> BTreeSet<usize> {
             let of_node = rules.iter().filter(|(query, _)| query.applies_to(&node.labels));
             of_node.filter_map(|(_, object)| index(object)).collect()
         };
@@ -263,8 +290,7 @@ mod tests {
     fn nodes_arrive_in_waves() {
         let text = CHURN.replace("arrive_within = '10s'", "arrive_within = '1s'")
             + "[[scenarios.s.waves]]\nnodes = 'peers'\ncount = 5\ninterval = '10s'\n";
-        let experiment = Experiment::parse("waves.toml", &text).unwrap();
-        let plan = experiment.plan(&experiment.trials[0], 0);
+        let plan = TrialPlan::first_of(&text);
         let arrivals = plan.nodes.iter().skip(1).map(|node| node.arrives_at.as_secs());
         assert_eq!(arrivals.collect::<Vec<_>>(), [0, 0, 10, 10, 20, 20, 30, 30, 40, 40]);
     }

@@ -6,11 +6,10 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{Driver, DriverError, Progress};
+use super::driver::{Driver, DriverError, Progress, SIMULATED};
+use super::simulated::Simulated;
 use crate::definition::TrialPlan;
 use crate::results::RunResult;
-
-const NAME: &str = "simulated";
 
 /// Simulates trials with `watchfire lab run` of another program.
 #[derive(Clone, Debug)]
@@ -35,11 +34,11 @@ struct Output {
 
 impl Driver for SimulatedBy {
     fn name(&self) -> &'static str {
-        NAME
+        SIMULATED
     }
 
     fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
-        super::Simulated.check(plan)
+        Simulated.check(plan)
     }
 
     fn run(
@@ -47,9 +46,7 @@ impl Driver for SimulatedBy {
         plan: &TrialPlan,
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<RunResult, DriverError> {
-        let awaited = plan.nodes.iter().filter(|node| node.is_awaited()).count();
-        let now = std::time::Duration::ZERO;
-        watch(Progress { phase: "simulates", now, part: 0.0, finished: 0, awaited, nodes: &[] });
+        watch(Progress::before("simulates", plan));
         let failed = |problem: String| DriverError::Program {
             program: self.program.clone(),
             trial: plan.name.clone(),

@@ -4,8 +4,8 @@ use std::io;
 
 use watchfire_sim::Event;
 
-use super::simulated::{self, NAME, Onlooker, Simulated};
-use super::{Driver, DriverError, Progress};
+use super::driver::{Driver, DriverError, Progress, SIMULATED};
+use super::simulated::{self, Onlooker, Simulated};
 use crate::definition::TrialPlan;
 use crate::results::RunResult;
 
@@ -35,7 +35,7 @@ impl<W: io::Write> Traced<W> {
 
 impl<W: io::Write> Driver for Traced<W> {
     fn name(&self) -> &'static str {
-        NAME
+        SIMULATED
     }
 
     fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
@@ -71,12 +71,10 @@ fn write_event(out: &mut impl io::Write, plan: &TrialPlan, event: &Event) -> io:
 mod tests {
     use super::super::simulated::tests::TEXT;
     use super::*;
-    use crate::definition::Experiment;
 
     fn trace(text: &str) -> String {
-        let experiment = Experiment::parse("one.toml", text).unwrap();
         let mut driver = Traced::new(Vec::new());
-        driver.run(&experiment.plan(&experiment.trials[0], 0), &mut |_| {}).unwrap();
+        driver.run(&TrialPlan::first_of(text), &mut |_| {}).unwrap();
         String::from_utf8(driver.finish().unwrap()).unwrap()
     }
 
@@ -121,9 +119,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_stops_the_trace_and_not_the_run() {
-        let experiment = Experiment::parse("one.toml", TEXT).unwrap();
         let mut driver = Traced::new(Full);
-        let result = driver.run(&experiment.plan(&experiment.trials[0], 0), &mut |_| {}).unwrap();
+        let result = driver.run(&TrialPlan::first_of(TEXT), &mut |_| {}).unwrap();
         assert_eq!(result.unfinished(), 0);
         assert_eq!(driver.finish().err().unwrap().kind(), io::ErrorKind::StorageFull);
     }

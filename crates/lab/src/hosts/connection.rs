@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use super::guard::{self, BEAT, MARK};
-use super::{HostError, HostName, Hosts};
+use super::list::{HostError, HostName, Hosts};
 
 /// How long a host may take to remove what the lab copied to it.
 const CLEAN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -12,19 +12,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// An object that the user names in place of an image of a registry: bytes, or the path of a local layout.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Substitute {
-    Bytes(u64),
-    Layout(String),
-}
-
-/// The text of an experiment file, and what has no counterpart in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Imported {
-    pub text: String,
-    pub notes: Vec<String>,
-}
+pub use text::{Imported, Substitute};
 
 /// Why a definition cannot be imported.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::p2plab::{Cluster, Definitions, Group, Object, Peer, Scenario};
-use super::{Imported, Substitute};
+
+/// An object that the user names in place of an image of a registry: bytes, or the path of a local layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Substitute {
+    Bytes(u64),
+    Layout(String),
+}
+
+/// The text of an experiment file, and what has no counterpart in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    pub text: String,
+    pub notes: Vec<String>,
+}
 
 /// The node that has the objects which no query seeds.
 const ORIGIN: &str = "origin";

@@ -107,32 +107,28 @@ fn git(repository: &Path, arguments: &[&str]) -> Result<String, AgeError> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
 
     use super::*;
 
     /// A repository with a measured folder `code`, and a page.
-    struct Repository(PathBuf);
+    struct Repository(tempfile::TempDir);
 
     impl Repository {
-        fn new(name: &str) -> Self {
-            let name = format!("watchfire-lab-age-{name}-{}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            fs::create_dir_all(&folder).unwrap();
-            let repository = Repository(folder);
+        fn new() -> Self {
+            let repository = Repository(tempfile::tempdir().unwrap());
             repository.git(&["init", "--quiet"]);
             repository
         }
 
         fn git(&self, arguments: &[&str]) -> String {
             let author = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
-            git(&self.0, &[&author, arguments].concat()).unwrap()
+            git(self.0.path(), &[&author, arguments].concat()).unwrap()
         }
 
         /// Commits a change of a file. Returns the commit.
         fn commit(&self, file: &str, text: &str) -> String {
-            fs::create_dir_all(self.0.join(file).parent().unwrap()).unwrap();
-            fs::write(self.0.join(file), text).unwrap();
+            fs::create_dir_all(self.0.path().join(file).parent().unwrap()).unwrap();
+            fs::write(self.0.path().join(file), text).unwrap();
             self.git(&["add", "."]);
             self.git(&["commit", "--quiet", "-m", text]);
             self.git(&["rev-parse", "HEAD"])
@@ -140,19 +136,13 @@ mod tests {
 
         fn age(&self, commit: &str) -> Result<Age, AgeError> {
             let head = PageHead { experiment: "one.toml".to_owned(), commit: commit.to_owned() };
-            head.age(&self.0, "page.md", &["code".to_owned()])
-        }
-    }
-
-    impl Drop for Repository {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            head.age(self.0.path(), "page.md", &["code".to_owned()])
         }
     }
 
     #[test]
     fn only_commits_in_the_measured_folders_count() {
-        let repository = Repository::new("counts");
+        let repository = Repository::new();
         let measured = repository.commit("code/a.rs", "1");
         repository.commit("other.rs", "2");
         assert_eq!(repository.age(&measured).unwrap(), Age::Commits(0));
@@ -163,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_unknown_commit_counts_since_it_was_added_to_the_page() {
-        let repository = Repository::new("rebased");
+        let repository = Repository::new();
         repository.commit("code/a.rs", "1");
         let error = repository.age("deadbeef").unwrap_err().to_string();
         assert!(error.contains("page.md names commit deadbeef"), "{error}");
@@ -175,12 +165,12 @@ mod tests {
 
     #[test]
     fn the_age_is_unknown_in_a_shallow_clone() {
-        let origin = Repository::new("origin");
+        let origin = Repository::new();
         let first = origin.commit("code/a.rs", "1");
         origin.commit("code/a.rs", "2");
-        let shallow = Repository(origin.0.with_extension("shallow"));
-        let url = format!("file://{}", origin.0.display());
-        let path = shallow.0.display().to_string();
+        let shallow = Repository(tempfile::tempdir().unwrap());
+        let url = format!("file://{}", origin.0.path().display());
+        let path = shallow.0.path().display().to_string();
         origin.git(&["clone", "--quiet", "--depth", "1", &url, &path]);
         assert_eq!(shallow.age(&first).unwrap(), Age::Unknown);
     }

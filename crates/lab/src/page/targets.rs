@@ -24,12 +24,8 @@ pub fn targets_table(experiment: &Experiment, runs: &[RunResult]) -> Table {
     table
 }
 
-fn figure(name: &str) -> Option<Figure> {
-    Figure::ALL.into_iter().find(|figure| figure.name() == name)
-}
-
 fn name(target: &Target) -> String {
-    let figure = match figure(&target.figure) {
+    let figure = match Figure::with_name(&target.figure) {
         Some(figure) => figure.title(),
         None => &target.figure,
     };
@@ -52,7 +48,7 @@ fn value(target: &Target, runs: &[RunResult]) -> Option<f64> {
 
 /// The value of a figure of a run, by the name that experiment files use.
 pub fn value_of(name: &str, run: &RunResult) -> Option<f64> {
-    match figure(name) {
+    match Figure::with_name(name) {
         Some(figure) => figure.of(run),
         None => run.measures.get(name).copied(),
     }

@@ -16,23 +16,16 @@
 use watchfire_report::Table;
 use watchfire_report::units::percent;
 
+use super::figure::Figure;
+use super::run_result::RunResult;
 use super::table::{figure_spread, short, spread};
-use super::{Figure, RunResult, median};
+use super::verdict::median;
 
 /// The largest error that needs no explanation.
 const EXPLAINED: f64 = 0.15;
 
 /// The figures that both drivers measure.
-const FIGURES: [Figure; 8] = [
-    Figure::FirstByte,
-    Figure::CompletionMedian,
-    Figure::CompletionP90,
-    Figure::CompletionLast,
-    Figure::TimesTheBound,
-    Figure::SeederCopies,
-    Figure::Duplicates,
-    Figure::WireBytes,
-];
+const FIGURES: &[Figure] = Figure::ALL.split_at(8).0;
 
 /// One experiment with its runs in both drivers. Runs at the same place have the same plan.
 #[derive(Clone, Debug)]
@@ -55,7 +48,7 @@ impl Calibration {
 
     fn table(&self) -> Table {
         let mut table = Table::new(["figure", "simulated", "processes", "error"]);
-        for figure in FIGURES {
+        for figure in FIGURES.iter().copied() {
             let error = self.error(figure).map_or_else(|| "-".to_owned(), marked);
             let [simulated, processes] =
                 [&self.simulated, &self.processes].map(|runs| figure_spread(figure, runs));
@@ -116,7 +109,7 @@ pub fn calibration_page(calibrations: &[Calibration], machine: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{NodeResult, WireFigures};
+    use crate::results::run_result::{NodeResult, WireFigures};
 
     fn run(seconds: f64) -> RunResult {
         let node = NodeResult {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fmt::Write as _;
 
-use super::RunResult;
+use super::run_result::RunResult;
 
 const HEADS: &str = "trial,driver,seed,node,group,is_seeder,is_awaited,arrived_at,first_byte_at,\
                      finished_at,content_sent_bytes,sent_bytes,received_bytes,duplicate_bytes,messages,\
@@ -59,7 +59,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::NodeResult;
+    use crate::results::run_result::NodeResult;
 
     #[test]
     fn a_field_with_a_comma_is_quoted_and_an_unknown_one_is_empty() {

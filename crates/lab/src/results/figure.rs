@@ -1,84 +1,14 @@
 //! The figures of a run. For each figure, less is better.
 
-use serde::{Deserialize, Serialize};
-
-use super::{NodeResult, RunResult};
-use crate::definition::FIGURES;
+use super::run_result::{NodeResult, RunResult};
+pub use crate::definition::Figure;
 
 /// Whether a larger value of a measure is the better one: rates, and the number of users.
 pub(crate) fn more_is_better(measure: &str) -> bool {
     measure.ends_with(", a second") || measure.ends_with(": users") || measure.ends_with(", done")
 }
 
-/// A figure of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Figure {
-    /// Seconds until an awaited node had its first content, the median.
-    FirstByte,
-    /// Seconds until half of the awaited nodes had all.
-    CompletionMedian,
-    /// Seconds until nine of ten awaited nodes had all.
-    CompletionP90,
-    /// Seconds until every awaited node had all.
-    CompletionLast,
-    /// The last completion, divided by the bound of the links.
-    TimesTheBound,
-    /// Copies of the objects that the seeders sent.
-    SeederCopies,
-    /// Content that was received more than once, relative to the content that was needed.
-    Duplicates,
-    /// Bytes that all nodes received, relative to the content that was needed.
-    WireBytes,
-    /// Messages that an awaited node received, on average.
-    Messages,
-    /// CPU-seconds of an awaited node, on average.
-    LeecherCpu,
-    /// CPU-seconds of all seeders.
-    SeederCpu,
-    /// The highest peak memory of an awaited node.
-    PeakMemory,
-}
-
 impl Figure {
-    pub const ALL: [Figure; 12] = [
-        Figure::FirstByte,
-        Figure::CompletionMedian,
-        Figure::CompletionP90,
-        Figure::CompletionLast,
-        Figure::TimesTheBound,
-        Figure::SeederCopies,
-        Figure::Duplicates,
-        Figure::WireBytes,
-        Figure::Messages,
-        Figure::LeecherCpu,
-        Figure::SeederCpu,
-        Figure::PeakMemory,
-    ];
-
-    /// The name in experiment files.
-    pub fn name(self) -> &'static str {
-        FIGURES[self as usize]
-    }
-
-    /// The name and the unit in tables.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Figure::FirstByte => "first byte, median, s",
-            Figure::CompletionMedian => "completion, median, s",
-            Figure::CompletionP90 => "completion, p90, s",
-            Figure::CompletionLast => "completion, last, s",
-            Figure::TimesTheBound => "last, times the bound",
-            Figure::SeederCopies => "copies from seeders",
-            Figure::Duplicates => "duplicates, share",
-            Figure::WireBytes => "bytes on the wire, times the content",
-            Figure::Messages => "messages per leecher",
-            Figure::LeecherCpu => "CPU-seconds per leecher",
-            Figure::SeederCpu => "CPU-seconds of seeders",
-            Figure::PeakMemory => "peak memory of a leecher, bytes",
-        }
-    }
-
     /// The smallest relative change that is reported. Differences below it are noise on any machine.
     pub(super) const fn least_change(self) -> f64 {
         match self {

@@ -8,11 +8,13 @@ use watchfire_report::{
     Axis, Bar, BarLimit, Chart, Colour, Line, Marker, Panel, TickFormat, charts, escape, page,
 };
 
+use super::figure::Figure;
+use super::run_result::{NodeResult, RunResult};
 use super::table::{
     comparison_rows, figures_of, noise_text, noisy_lines, range_of, results_rows, short, shown,
     shown_name, trials_of,
 };
-use super::{Comparison, Figure, NodeResult, RunResult};
+use super::verdict::Comparison;
 
 /// Most figures with a picture of their own; the table has all.
 const FIGURES_DRAWN: usize = 12;

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use watchfire_report::Table;
 use watchfire_report::units::{binary_bytes, number, percent};
 
-use super::{Comparison, Figure, RunResult, Verdict, median};
+use super::figure::Figure;
+use super::run_result::RunResult;
+use super::verdict::{Comparison, Verdict, median};
 
 /// The end of the name of a figure in bytes.
 const BYTES: &str = ", bytes";

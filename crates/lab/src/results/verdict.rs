@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use watchfire_types::Rng;
 
-use super::figure::more_is_better;
-use super::{Figure, RunResult};
+use super::figure::{Figure, more_is_better};
+use super::run_result::RunResult;
 
 /// Least pairs of runs for a verdict: 2^-6 is the first that is below `FALSE_VERDICTS_MAX`.
 pub const PAIRS_MIN: usize = 6;

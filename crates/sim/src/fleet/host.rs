@@ -13,7 +13,6 @@ use crate::dag::FakeBlock;
 /// The number of a host on the network. The registry is 0.
 pub(super) type HostId = u32;
 
-/// Hosts that are asked for hashes at a time, as in the mirror.
 /// Connections to the registry for one layer, as in the mirror's default settings.
 const CONNECTIONS_PER_BLOB: u32 = 4;
 
@@ -29,7 +28,9 @@ pub(super) struct FleetHost {
     pub next_layer: Layer,
     pub has_started: bool,
     pub finished_at: Option<Instant>,
-    pub received_at: Vec<Instant>,
+    /// When it got the first block and the last one.
+    pub received_at: Option<(Instant, Instant)>,
+    pub received_blocks: usize,
     /// Connected hosts, as far as it knows.
     pub peers: BTreeSet<HostId>,
     pub handshakes: usize,
@@ -102,7 +103,8 @@ impl FleetHost {
             next_layer: 0,
             has_started: false,
             finished_at: None,
-            received_at: Vec::new(),
+            received_at: None,
+            received_blocks: 0,
             peers: BTreeSet::new(),
             handshakes: 0,
             failed: BTreeMap::new(),

@@ -37,8 +37,9 @@ pub struct HostOutcome {
     pub started_at: Duration,
     pub finished_at: Option<Duration>,
     pub is_awaited: bool,
-    /// When it got each block.
-    pub received_at: Vec<Duration>,
+    /// When it got the first block and the last one.
+    pub received_at: Option<(Duration, Duration)>,
+    pub received_blocks: usize,
     /// The totals of its exchange with other hosts.
     pub totals: Totals,
     /// All bytes that it sent and received.

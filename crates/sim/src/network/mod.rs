@@ -39,13 +39,23 @@ use watchfire_types::{Instant, Rng};
 use flow::Flow;
 use processors::Machines;
 pub use processors::Processors;
-pub use watchfire_report::scenario::Path;
 use window::SEGMENT_BYTES;
 
 use crate::schedule::Schedule;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(pub u32);
+
+/// The path between two regions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Path {
+    /// Time from one end to the other.
+    pub delay: Duration,
+    /// The largest random addition to the delay.
+    pub jitter: Duration,
+    /// The share of packets that are lost.
+    pub loss: f64,
+}
 
 /// The rates of a host's links, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

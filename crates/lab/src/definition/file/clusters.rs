@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use toml::Spanned;
-use watchfire_report::scenario::{PathText, SourceText};
+use watchfire_report::scenario::SourceText;
 use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
-use super::{NAME_PROBLEM, OURS, is_name, one, unknown};
+use super::paths::{PathFile, check_paths};
+use super::values::{NAME_PROBLEM, OURS, is_name, one, unknown};
 use crate::definition::{Cluster, DefinitionError, Group, Link, NODES_MAX, NatKind, Path, Peer};
 
 #[derive(Deserialize)]
@@ -21,7 +22,7 @@ pub(super) struct ClusterFile {
     #[serde(default)]
     loss: Share,
     #[serde(default)]
-    paths: Vec<Spanned<PathText>>,
+    paths: Vec<Spanned<PathFile>>,
     neighbours: Option<u32>,
     #[serde(default)]
     private_network: bool,
@@ -94,7 +95,7 @@ pub(super) fn check_cluster(
         cluster.groups.push(group);
     }
     let usual = Path { delay: file.latency.0, jitter: file.jitter.0, loss: file.loss.0 };
-    cluster.paths = source.paths(usual, &file.paths, &cluster.regions, "no group is")?;
+    cluster.paths = check_paths(usual, &file.paths, &cluster.regions, source)?;
     Ok(cluster)
 }
 

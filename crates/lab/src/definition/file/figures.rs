@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
-use crate::definition::{DefinitionError, Experiment, FIGURES, PageFigure, Target, TargetBound};
+use crate::definition::{DefinitionError, Experiment, Figure, PageFigure, Target, TargetBound};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,9 +83,10 @@ pub(super) fn check_figures(
 }
 
 fn check_figure(at: usize, figure: &str, source: &SourceText<'_>) -> Result<(), DefinitionError> {
-    if FIGURES.contains(&figure) || figure.contains(':') {
+    if Figure::with_name(figure).is_some() || figure.contains(':') {
         return Ok(());
     }
-    let problem = format!("no figure {figure:?}; known: {}", FIGURES.join(", "));
+    let problem =
+        format!("no figure {figure:?}; known: {}", Figure::ALL.map(Figure::name).join(", "));
     Err(source.error(at, "figure", problem))
 }

@@ -3,11 +3,13 @@
 mod clusters;
 mod figures;
 mod objects;
+mod paths;
 mod peers;
 mod scenarios;
 #[cfg(test)]
 mod tests;
 mod trials;
+mod values;
 
 use std::collections::BTreeMap;
 
@@ -20,14 +22,10 @@ use self::figures::{FigureFile, TargetFile, check_figures, check_targets};
 use self::peers::{PeerFile, check_peer};
 use self::scenarios::{ScenarioFile, check_scenario};
 use self::trials::{TrialFile, check_trials};
-use super::{Build, DefinitionError, Experiment, Implementation, Peer};
+use self::values::{OURS, RUNS_MAX, one};
+use super::experiment::{Build, Experiment, Implementation, Peer};
+use crate::definition::DefinitionError;
 
-/// Most trials, repeats and warm-up runs of an experiment.
-const RUNS_MAX: u32 = 1000;
-const NAME_PROBLEM: &str =
-    "must be 1 to 64 letters, digits, '-', '_' or '.', and begin with a letter or a digit";
-/// The peer of a group that names none.
-const OURS: &str = "watchfire";
 /// The age of a page, in commits, if its experiment does not say it.
 const STALE_AFTER: u32 = 60;
 
@@ -63,10 +61,6 @@ struct ExperimentFile {
     trials: Option<Vec<Spanned<TrialFile>>>,
 }
 
-const fn one() -> u32 {
-    1
-}
-
 impl Experiment {
     /// Parses an experiment, and checks that its parts fit together. `name` is the file's name, for
     /// errors.
@@ -80,14 +74,8 @@ impl Experiment {
         let mut file: ExperimentFile = source.parse()?;
         let (trials, targets) = (file.trials.take(), std::mem::take(&mut file.targets));
         let mut experiment = file.check(&source)?;
-        for (key, is_empty) in [
-            ("clusters", experiment.clusters.is_empty()),
-            ("scenarios", experiment.scenarios.is_empty()),
-        ] {
-            if is_empty {
-                return Err(source.error_in_file(key, "at least one is needed"));
-            }
-        }
+        check_some("clusters", &experiment.clusters, &source)?;
+        check_some("scenarios", &experiment.scenarios, &source)?;
         experiment.trials = check_trials(trials, &experiment, &source)?;
         experiment.targets = check_targets(targets, &experiment, &source)?;
         Ok(experiment)
@@ -97,9 +85,7 @@ impl Experiment {
     pub fn parse_clusters(name: &str, text: &str) -> Result<Experiment, DefinitionError> {
         let source = SourceText { name, text };
         let experiment = source.parse::<ExperimentFile>()?.check(&source)?;
-        if experiment.clusters.is_empty() {
-            return Err(source.error_in_file("clusters", "at least one is needed"));
-        }
+        check_some("clusters", &experiment.clusters, &source)?;
         Ok(experiment)
     }
 
@@ -112,9 +98,7 @@ impl Experiment {
     ) -> Result<Experiment, DefinitionError> {
         let source = SourceText { name, text };
         let mut experiment = source.parse::<ExperimentFile>()?.check(&source)?;
-        if experiment.scenarios.is_empty() {
-            return Err(source.error_in_file("scenarios", "at least one is needed"));
-        }
+        check_some("scenarios", &experiment.scenarios, &source)?;
         experiment.peers = defined.peers.clone();
         experiment.clusters.clear();
         if let Some((name, cluster)) = defined.clusters.get_key_value(cluster) {
@@ -123,6 +107,15 @@ impl Experiment {
         experiment.trials = check_trials(None, &experiment, &source)?;
         Ok(experiment)
     }
+}
+
+fn check_some<T>(
+    key: &str,
+    parts: &BTreeMap<String, T>,
+    source: &SourceText<'_>,
+) -> Result<(), DefinitionError> {
+    let error = || source.error_in_file(key, "at least one is needed");
+    if parts.is_empty() { Err(error()) } else { Ok(()) }
 }
 
 impl ExperimentFile {
@@ -134,10 +127,9 @@ impl ExperimentFile {
         if self.warm_up > RUNS_MAX {
             return Err(source.error_in_file("warm_up", format!("must be at most {RUNS_MAX}")));
         }
-        let mut peers = BTreeMap::new();
-        for (name, peer) in std::mem::take(&mut self.peers) {
-            peers.insert(name, check_peer(peer, source)?);
-        }
+        let peers = std::mem::take(&mut self.peers).into_iter();
+        let peers = peers.map(|(name, peer)| Ok((name, check_peer(peer, source)?)));
+        let mut peers = peers.collect::<Result<BTreeMap<_, _>, DefinitionError>>()?;
         peers.entry(OURS.to_owned()).or_insert_with(|| Peer {
             implementation: Implementation::Watchfire,
             build: Build::Installed,
@@ -169,27 +161,4 @@ impl ExperimentFile {
             trials: Vec::new(),
         })
     }
-}
-
-/// Values as text, for the command line of a program.
-fn texts(values: BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
-    let text = |value: toml::Value| match value {
-        toml::Value::String(text) => text,
-        value => value.to_string(),
-    };
-    values.into_iter().map(|(key, value)| (key, text(value))).collect()
-}
-
-/// Whether a group or an object may have this name: it becomes the name of a file.
-fn is_name(name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(is_part)
-}
-
-/// An error about a name that nothing has.
-fn unknown<T>(kind: &str, name: &str, known: &BTreeMap<String, T>) -> String {
-    let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    format!("no {kind} has the name {name:?}; known: {}", names.join(", "))
 }

@@ -8,7 +8,7 @@ use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 use watchfire_report::units::BytesText;
 
-use super::{NAME_PROBLEM, is_name, unknown};
+use super::values::{NAME_PROBLEM, is_name, unknown};
 use crate::definition::image::ImageFile;
 use crate::definition::{DefinitionError, Object, Query};
 

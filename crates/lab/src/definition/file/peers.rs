@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
-use super::texts;
+use super::values::texts;
 use crate::definition::{Build, DefinitionError, Implementation, Peer};
 
 #[derive(Deserialize)]

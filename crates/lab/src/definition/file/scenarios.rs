@@ -12,7 +12,7 @@ use watchfire_report::units::{DurationText, Share};
 
 use super::clusters::LinkFile;
 use super::objects::{ObjectFile, check_objects, check_rules};
-use super::texts;
+use super::values::texts;
 use crate::definition::{Churn, DefinitionError, Fault, FaultKind, Load, Query, Scenario, Waves};
 
 /// How long a run may take if its scenario does not say it.

@@ -1,7 +1,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::definition::{NatKind, TargetBound};
+use crate::definition::{NatKind, TargetBound, TrialPlan, assert_refused};
+
+/// The error of a file.
+fn parsed(text: &str) -> Result<(), String> {
+    Experiment::parse("bad.toml", text).map(drop).map_err(|error| error.to_string())
+}
 
 const GOOD: &str = r#"
 seed = 3
@@ -146,12 +151,11 @@ fn a_load_needs_servers() {
         [scenarios.s]
         load = { file = 'lobby.toml', on = 'one' }
     ";
-    let experiment = Experiment::parse("load.toml", text).unwrap();
-    let plan = experiment.plan(&experiment.trials[0], 0);
+    let plan = TrialPlan::first_of(text);
     assert_eq!(plan.load.unwrap().file.to_str(), Some("lobby.toml"));
     assert!(plan.nodes[0].serves && !plan.nodes[1].serves);
-    let error = Experiment::parse("load.toml", &text.replace("on = 'one'", "on = 'other'"));
-    assert!(error.unwrap_err().to_string().contains("the peer of other is not a server"));
+    let change = ("on = 'one'", "on = 'other'", "load: the peer of other is not a server");
+    assert_refused(text, &[change], parsed);
     for (settings, is_server) in [("serve = 'node ws.mjs'", true), ("seed = 'a'", false)] {
         let program = format!("implementation = 'program'\nsettings = {{ {settings} }}");
         let text = text.replace("implementation = 'server'", &program);
@@ -161,16 +165,12 @@ fn a_load_needs_servers() {
     let experiment = Experiment::parse("load.toml", &other).unwrap();
     let load = experiment.plan(&experiment.trials[0], 0).load.unwrap();
     assert_eq!((load.command.as_deref(), load.users), (Some("k6"), Some(9)));
-    for (users, problem) in
-        [("users = 0", "a nonzero u32"), ("set = { seed = 1 }", "not of a command")]
-    {
-        let error = Experiment::parse("load.toml", &other.replace("users = 9", users));
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains(problem), "{error}");
-    }
-    let ours = other.replace("command = 'k6', ", "");
-    let error = Experiment::parse("load.toml", &ours).unwrap_err().to_string();
-    assert!(error.contains("users is of a command"), "{error}");
+    let changes = [
+        ("users = 9", "users = 0", "a nonzero u32"),
+        ("users = 9", "set = { seed = 1 }", "not of a command"),
+        ("command = 'k6', ", "", "users is of a command"),
+    ];
+    assert_refused(&other, &changes, parsed);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_load_has_other_values_in_each_scenario_and_in_a_short_check() {
     ";
     let mut experiment = Experiment::parse("load.toml", text).unwrap();
     let plan = |experiment: &Experiment| experiment.plan(&experiment.trials[0], 0);
-    let value = |plan: super::super::TrialPlan, key: &str| plan.load.unwrap().set[key].clone();
+    let value = |plan: TrialPlan, key: &str| plan.load.unwrap().set[key].clone();
     assert!(plan(&experiment).private_network);
     assert_eq!(value(plan(&experiment), "phases.join.rate"), "1000");
     assert_eq!(value(plan(&experiment), "phases.join.duration"), "80s");
@@ -211,15 +211,13 @@ fn programs_can_have_a_server() {
         seed = { a = 'file' }
         fetch = { b = 'file' }
     ";
-    let experiment = Experiment::parse("serve.toml", text).unwrap();
-    let plan = experiment.plan(&experiment.trials[0], 0);
+    let plan = TrialPlan::first_of(text);
     assert!(plan.nodes[0].serves && !plan.nodes[1].serves);
-    for (query, problem) in [("a", "the peer of a is not a server"), ("x", "selects no node")] {
-        let text = text.replace("serve = 'one'", &format!("serve = '{query}'"));
-        let error = Experiment::parse("serve.toml", &text).unwrap_err();
-        assert_eq!(error.key(), "serve");
-        assert!(error.to_string().contains(problem), "{error}");
-    }
+    let changes = [
+        ("serve = 'one'", "serve = 'a'", "serve: the peer of a is not a server"),
+        ("serve = 'one'", "serve = 'x'", "serve: the query 'x' of \"s\" selects no node"),
+    ];
+    assert_refused(text, &changes, parsed);
 }
 
 #[test]
@@ -246,20 +244,16 @@ const CLUSTERED: &str = "
 
 #[test]
 fn servers_may_need_backends_and_the_addresses_of_other_groups() {
-    let experiment = Experiment::parse("cluster.toml", CLUSTERED).unwrap();
-    let plan = experiment.plan(&experiment.trials[0], 0);
+    let plan = TrialPlan::first_of(CLUSTERED);
     assert!(plan.nodes.iter().all(|node| node.serves));
     let with_users: Vec<_> = plan.nodes.iter().map(|node| node.has_users).collect();
     assert_eq!(with_users, [false, true, true, true]);
-    for (old, new, problem) in [
+    let changes = [
         ("of broker}", "of brokers}", "need the address of \"brokers\""),
         ("serve = 'broker'\n    load", "serve = 'nobody'\n    load", "selects no node"),
         ("settings.serve", "settings.seed", "the peer of broker is not a server"),
-    ] {
-        let text = CLUSTERED.replace(old, new);
-        let error = Experiment::parse("cluster.toml", &text).unwrap_err().to_string();
-        assert!(error.contains(problem), "{new}: {error}");
-    }
+    ];
+    assert_refused(CLUSTERED, &changes, parsed);
 }
 
 #[test]
@@ -268,15 +262,12 @@ fn the_figures_of_a_page_are_checked() {
     let titles: Vec<_> =
         experiment.figures.iter().map(|one| (one.title.as_str(), one.times)).collect();
     assert_eq!(titles, [("c", 0.5), ("messages", 1.0)]);
-    for (old, new, problem) in [
+    let changes = [
         ("'messages'", "'massages'", "no figure \"massages\""),
         ("times = 0.5", "times = 0", "must be above 0"),
         ("title = 'c'", "title = \"c\\nd\"", "title: must be one line"),
-    ] {
-        let text = CLUSTERED.replace(old, new);
-        let error = Experiment::parse("cluster.toml", &text).unwrap_err().to_string();
-        assert!(error.contains(problem), "{new}: {error}");
-    }
+    ];
+    assert_refused(CLUSTERED, &changes, parsed);
 }
 
 #[test]

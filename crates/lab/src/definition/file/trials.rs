@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
-use super::{RUNS_MAX, unknown};
+use super::values::{RUNS_MAX, unknown};
 use crate::definition::{
     DefinitionError, Experiment, Group, Implementation, NatKind, NodePlan, Peer, Query, Trial,
     groups_addressed,

@@ -9,15 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
-use super::super::{Driver, DriverError, Progress};
-use super::Processes;
-use super::network::{Network, PORTS, Remote, Site};
-use super::programs::{self, Program};
-use super::records::Records;
+use super::host::{Instruments, MARK, Network, PORTS, Remote, Site, Workspace, wire};
+use super::local::Processes;
+use super::program::{self, Program};
 use super::run::{self, World};
-use super::wire;
-use super::workspace::{MARK, Workspace};
 use crate::definition::{Build, Implementation, NodePlan, Peer, TrialPlan};
+use crate::drivers::driver::{self, Driver, DriverError, Progress};
 use crate::hosts::{Connection, HostError, Hosts};
 use crate::results::RunResult;
 
@@ -89,22 +86,14 @@ impl Ssh {
         node: &NodePlan,
         connection: &Connection,
     ) -> Result<Box<dyn Program>, DriverError> {
+        // Commands without a build name programs that the host has.
         let path = match (&node.peer.implementation, &node.peer.build) {
-            // Its commands name programs that the host has.
             (Implementation::Program, Build::Installed) => PathBuf::new(),
-            (_, Build::Path(path)) => connection.program(path).map_err(host_error)?.into(),
-            (_, Build::Git(reference)) => {
-                let build_error = |source| DriverError::Build { node: node.name.clone(), source };
-                let program = self.processes.builds.program(reference).map_err(build_error)?;
-                connection.program(&program).map_err(host_error)?.into()
-            }
-            (_, Build::Installed) => {
-                connection.program(&self.processes.watchfire).map_err(host_error)?.into()
-            }
+            _ => connection.program(&self.processes.path(node)?).map_err(host_error)?.into(),
         };
         // The path is that of the host, so nothing looks for it here.
         let peer = Peer { build: Build::Installed, ..node.peer.clone() };
-        programs::program(&peer, &path)
+        program::program(&peer, &path)
             .map_err(|problem| unsupported(plan, format!("{}: {problem}", node.name)))
     }
 }
@@ -113,8 +102,8 @@ fn host_error(source: HostError) -> DriverError {
     DriverError::Host { source }
 }
 
-fn unsupported(plan: &TrialPlan, problem: String) -> DriverError {
-    DriverError::Unsupported { driver: NAME, trial: plan.name.clone(), problem }
+fn unsupported(plan: &TrialPlan, problem: impl Into<String>) -> DriverError {
+    driver::unsupported(NAME, plan, problem)
 }
 
 /// Places for the nodes, which take turns on the hosts.
@@ -157,16 +146,12 @@ impl Driver for Ssh {
             return Err(unsupported(plan, format!("{nodes} nodes are more than {most}")));
         }
         if plan.fill_memory {
-            return Err(unsupported(plan, "the memory of hosts is not filled".to_owned()));
+            return Err(unsupported(plan, "the memory of hosts is not filled"));
         }
-        for node in &plan.nodes {
-            if !RUNS_REMOTELY.contains(&node.peer.implementation) {
-                let (node, peer) = (&node.name, node.peer.implementation);
-                return Err(unsupported(
-                    plan,
-                    format!("{node}: {peer:?} runs only on this machine"),
-                ));
-            }
+        let is_local = |node: &&NodePlan| !RUNS_REMOTELY.contains(&node.peer.implementation);
+        if let Some(NodePlan { name, peer, .. }) = plan.nodes.iter().find(is_local) {
+            let problem = format!("{name}: {:?} runs only on this machine", peer.implementation);
+            return Err(unsupported(plan, problem));
         }
         for node in &plan.nodes {
             self.processes.check_program(plan, node)?;
@@ -177,7 +162,7 @@ impl Driver for Ssh {
         }
         if wire::is_needed(plan) {
             let problem = "the links and paths of hosts are their own, without limits or NAT";
-            return Err(unsupported(plan, problem.to_owned()));
+            return Err(unsupported(plan, problem));
         }
         Ok(())
     }
@@ -188,16 +173,7 @@ impl Driver for Ssh {
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<RunResult, DriverError> {
         self.check(plan)?;
-        let awaited = plan.nodes.iter().filter(|node| node.is_awaited()).count();
-        let now = std::time::Duration::ZERO;
-        watch(Progress {
-            phase: "copies programs",
-            now,
-            part: 0.0,
-            finished: 0,
-            awaited,
-            nodes: &[],
-        });
+        watch(Progress::before("copies programs", plan));
         self.connect(plan.nodes.len())?;
         let connections = self.connected.iter().flat_map(|one| one.connections.iter().flatten());
         let connections: Vec<Arc<Connection>> = connections.cloned().collect();
@@ -214,7 +190,7 @@ impl Driver for Ssh {
             network: Network::Given(sites),
             watchfire: &self.processes.watchfire,
             workspace: &workspace,
-            records: Records::default(),
+            instruments: Instruments::default(),
         };
         let result = run::run(plan, world, watch);
         for connection in connections.iter().filter(|connection| connection.is_open()) {

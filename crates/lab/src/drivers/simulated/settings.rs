@@ -1,12 +1,13 @@
 //! Settings of peers in the simulator: those of the programs that it has a model of, and some that only a model has.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use watchfire_report::units::{parse_byte_rate, parse_duration};
 use watchfire_sim::{Attack, Processors};
 
 use crate::definition::{Implementation, Peer};
-use crate::drivers::check_settings;
+use crate::drivers::driver::{check_settings, choice};
 
 /// Settings that only the simulator has. Drivers on processes refuse them.
 const OF_MODELS: [&str; 7] =
@@ -39,41 +40,26 @@ pub struct Settings {
 impl Settings {
     pub fn of(peer: &Peer) -> Result<Settings, String> {
         check_settings(peer.settings.keys(), &known(peer.implementation))?;
-        let get = |key: &str| peer.settings.get(key).map(String::as_str);
-        let is = |key, first, other| is_first(&get, key, [first, other]);
-        let attack = match get("attack") {
-            None => None,
-            Some(_) if is("attack", "forge", "withhold")? => Some(Attack::Forge),
-            Some(_) => Some(Attack::Withhold),
-        };
-        is("fleet", "true", "false")?;
-        let has_small_blocks =
-            is("blocks", "small", "large")? || get("profile") == Some("kubo-default");
+        let settings = &peer.settings;
+        let get = |key: &str| settings.get(key).map(String::as_str);
+        let attack = choice(settings, "attack", &["forge", "withhold"])?;
+        choice(settings, "fleet", &["true", "false"])?;
+        let blocks = choice(settings, "blocks", &["small", "large"])?;
         Ok(Settings {
-            has_small_blocks,
-            leaves_when_done: is("command", "get", "hold")?,
-            attack,
+            has_small_blocks: blocks == Some("small") || get("profile") == Some("kubo-default"),
+            leaves_when_done: choice(settings, "command", &["get", "hold"])? == Some("get"),
+            attack: attack.map(|kind| match kind {
+                "forge" => Attack::Forge,
+                _ => Attack::Withhold,
+            }),
             noticed_after: get("noticed_after").map(parse_duration).transpose()?,
-            processors: processors(&get)?,
+            processors: processors(settings)?,
         })
     }
 }
 
-/// Whether a setting has the first of its two values. Without the setting it has not.
-fn is_first<'a>(
-    get: &impl Fn(&str) -> Option<&'a str>,
-    key: &str,
-    values: [&str; 2],
-) -> Result<bool, String> {
-    match get(key) {
-        Some(value) if !values.contains(&value) => {
-            Err(format!("unknown {key} {value:?}; known: {}", values.join(", ")))
-        }
-        value => Ok(value == Some(values[0])),
-    }
-}
-
-fn processors<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Option<Processors>, String> {
+fn processors(settings: &BTreeMap<String, String>) -> Result<Option<Processors>, String> {
+    let get = |key: &str| settings.get(key).map(String::as_str);
     let (send, receive) = match (get("send"), get("receive")) {
         (Some(send), Some(receive)) => (parse_byte_rate(send)?, parse_byte_rate(receive)?),
         (None, None) if ["cores", "shared", "message"].iter().all(|key| get(key).is_none()) => {
@@ -85,7 +71,7 @@ fn processors<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Option<Proce
     let cores = cores.parse().ok().filter(|cores| (1..=1024).contains(cores));
     Ok(Some(Processors {
         cores: cores.ok_or("cores must be between 1 and 1024")?,
-        are_shared: is_first(get, "shared", ["true", "false"])?,
+        are_shared: choice(settings, "shared", &["true", "false"])? == Some("true"),
         message: get("message").map_or(Ok(Duration::ZERO), parse_duration)?,
         send,
         receive,

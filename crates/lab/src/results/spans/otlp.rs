@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-use super::{Span, Value};
+use crate::results::trace::{Span, Value};
 
 #[derive(Clone, PartialEq, Message)]
 struct Request {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::otlp::decode;
-use super::{Span, Value};
+use crate::results::trace::{Span, Value};
 
 /// Spans of one node. Further ones are dropped.
 const NODE_SPANS_MAX: usize = 10_000;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value as Json, json};
 
-use super::{Span, Value, spans};
-use crate::results::RunResult;
+use super::lab_spans::spans;
+use crate::results::run_result::RunResult;
+use crate::results::trace::{Span, Value};
 
 /// The runs as Jaeger's page opens them: a trace for each run, with a process for each node.
 pub fn jaeger(runs: &[RunResult]) -> Json {
@@ -198,19 +199,14 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::NodeResult;
-    use crate::results::spans::{RunTrace, span_id, trace_id};
+    use crate::results::spans::lab_spans;
+    use crate::results::trace::{RunTrace, span_id};
 
     fn run() -> RunResult {
-        let node = |name: &str, is_awaited| NodeResult {
-            name: name.to_owned(),
-            is_awaited,
-            is_seeder: !is_awaited,
-            finished_at: is_awaited.then_some(2.0),
-            failure: (!is_awaited).then(|| "it \"broke\"".to_owned()),
-            ..NodeResult::default()
-        };
-        let id = trace_id("one");
+        let mut run = lab_spans::tests::run();
+        let id = run.trace.id;
+        run.nodes[0].failure = Some("it \"broke\"".to_owned());
+        run.nodes[1].arrived_at = 0.0;
         let served = Span {
             trace_id: id,
             id: [5; 8],
@@ -223,13 +219,8 @@ mod tests {
             events: Vec::new(),
             error: None,
         };
-        RunResult {
-            trial: "t".to_owned(),
-            took_seconds: 2.0,
-            nodes: vec![node("source", false), node("peer", true)],
-            trace: RunTrace { id, exported: vec![served], ..RunTrace::default() },
-            ..RunResult::default()
-        }
+        run.trace = RunTrace { id, exported: vec![served], ..RunTrace::default() };
+        run
     }
 
     #[test]
@@ -249,7 +240,7 @@ mod tests {
         assert_eq!(serve["references"][0]["spanID"], find("fetch")["spanID"]);
         assert_eq!(serve["tags"][0]["value"], 4);
         assert_eq!(find("share")["tags"][1]["value"], "it \"broke\"");
-        assert_eq!(find("fetch")["logs"][0]["fields"][0]["value"], "done");
+        assert_eq!(find("fetch")["logs"][1]["fields"][0]["value"], "done");
     }
 
     #[test]

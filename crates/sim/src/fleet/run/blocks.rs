@@ -64,7 +64,8 @@ impl Simulation<'_> {
         let one = &mut self.hosts[host as usize];
         if one.store(&self.image, number) {
             self.held += u64::from(is_awaited);
-            one.received_at.push(now);
+            one.received_at.get_or_insert((now, now)).1 = now;
+            one.received_blocks += 1;
             if is_from_registry && let Some(download) = one.downloads.get(&layer) {
                 let cid = self.image.cid(number);
                 one.exchange.cancel_wants(now, download.session, [cid]);

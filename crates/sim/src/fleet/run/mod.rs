@@ -372,7 +372,8 @@ impl<'a> Simulation<'a> {
                     started_at: plan.starts_at,
                     finished_at: host.finished_at.map(since),
                     is_awaited: plan.leaves_at.is_none(),
-                    received_at: host.received_at.iter().copied().map(since).collect(),
+                    received_at: host.received_at.map(|(first, last)| (since(first), since(last))),
+                    received_blocks: host.received_blocks,
                     totals: host.exchange.totals(),
                     traffic: self.network.traffic(Host(id)),
                 }

@@ -22,19 +22,17 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::super::{Driver, DriverError, Progress};
-use super::network::{Addresses, Network, Site};
-use super::process::NodeError;
-use super::programs::{Program, STOP_TIMEOUT};
-use super::records::Records;
+use super::host::{
+    Addresses, Instruments, Network, NodeError, ProcessId, STANDING, Site, Workspace, wire,
+};
+use super::program::{Program, STOP_TIMEOUT};
 use super::run::{self, World};
-use super::wire;
-use super::workspace::{STANDING, Workspace};
 use crate::builds::{BuildError, Builds};
 use crate::definition::{Build, DefinitionError, Experiment, NodePlan, Query, TrialPlan};
+use crate::drivers::driver::{self, Driver, DriverError, Progress};
 use crate::results::RunResult;
 use node::{Attached, Kind};
-use record::{NodeRecord, ProcessId, Record};
+use record::{NodeRecord, Record};
 
 const NAME: &str = "standing";
 /// The interval in which a node is asked whether it has ended.
@@ -199,7 +197,7 @@ impl Standing {
     /// The standing clusters with their nodes.
     pub fn list(runs: &Path) -> Result<Vec<(String, Vec<StandingNode>)>, StandingError> {
         let node = |node: NodeRecord| StandingNode {
-            usage: node.process.usage().map(|usage| (usage.cpu, usage.memory)),
+            usage: node.process.usage().map(|(usage, memory)| (usage.cpu, memory)),
             name: node.name,
             program: node.program,
             commit: node.commit,
@@ -233,7 +231,7 @@ impl Standing {
             let site = self.site(*index);
             // The last node that ended gave the addresses back.
             let error = |source| DriverError::Addresses { source };
-            let addresses = Addresses::take_again(self.record.block).map_err(error)?;
+            let addresses = Addresses::take_block(self.record.block).map_err(error)?;
             addresses.as_ref().map_or(Ok(()), Addresses::hand_on).map_err(error)?;
             let node = self.start(*index, &site, program.clone(), commit.clone())?;
             self.record.nodes[*index] = node;
@@ -359,9 +357,7 @@ impl Driver for Standing {
     }
 
     fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
-        let unsupported = |problem: String| {
-            Err(DriverError::Unsupported { driver: NAME, trial: plan.name.clone(), problem })
-        };
+        let unsupported = |problem: String| Err(driver::unsupported(NAME, plan, problem));
         let returning = plan.nodes.iter().find(|node| node.returns_at.is_some());
         if let Some(node) = returning {
             return unsupported(format!("{} cannot return after it left", node.name));
@@ -388,11 +384,8 @@ impl Driver for Standing {
         let workspace = Workspace::create(&self.runs)?;
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
         for (node, record) in self.nodes.iter().zip(&self.record.nodes) {
-            let kind = check(node).map_err(|error| DriverError::Unsupported {
-                driver: NAME,
-                trial: plan.name.clone(),
-                problem: error.to_string(),
-            })?;
+            let kind =
+                check(node).map_err(|error| driver::unsupported(NAME, plan, error.to_string()))?;
             programs.push(Box::new(Attached::new(record.clone(), kind)));
         }
         let world = World {
@@ -401,7 +394,7 @@ impl Driver for Standing {
             network: Network::Given((0..self.nodes.len()).map(|index| self.site(index)).collect()),
             watchfire: &self.watchfire,
             workspace: &workspace,
-            records: Records::default(),
+            instruments: Instruments::default(),
         };
         // The nodes do not descend from this command, so their own CPU time would count as that of other programs.
         run::run(plan, world, watch).map(|result| RunResult { noise: None, ..result })
@@ -414,8 +407,8 @@ mod tests {
 
     #[test]
     fn a_record_that_is_broken_or_contradicts_itself_is_refused_with_advice() {
-        let runs =
-            std::env::temp_dir().join(format!("watchfire-lab-record-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let runs = temporary.path();
         let at = runs.join("1-1");
         fs::create_dir_all(&at).unwrap();
         fs::write(at.join("lock"), "").unwrap();
@@ -428,8 +421,8 @@ mod tests {
             nodes: Vec::new(),
         };
         let open = || {
-            let builds = Builds::new(runs.clone(), runs.join("builds"));
-            Standing::open("lab", &runs, "watchfire".into(), builds)
+            let builds = Builds::new(runs.to_owned(), runs.join("builds"));
+            Standing::open("lab", runs, "watchfire".into(), builds)
                 .map(drop)
                 .unwrap_err()
                 .to_string()
@@ -442,12 +435,11 @@ mod tests {
             assert!(error.ends_with(&problem), "{error}");
         }
         fs::write(at.join(STANDING), "{").unwrap();
-        let listed = Standing::list(&runs).unwrap_err().to_string();
+        let listed = Standing::list(runs).unwrap_err().to_string();
         for error in [open(), listed] {
             assert!(error.starts_with("cannot use the record /"), "{error}");
             assert!(error.contains("1-1/cluster.json: EOF while parsing"), "{error}");
             assert!(error.ends_with(advice), "{error}");
         }
-        fs::remove_dir_all(&runs).unwrap();
     }
 }

@@ -5,36 +5,27 @@
 //! end when the command that started it does, and each further command can open the pipe again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
-use rustix::process::Signal;
 use serde_json::Value;
 
-use super::super::network::Site;
-use super::super::objects::Content;
-use super::super::process::{NodeError, Process, end_of_log, take_lines};
-use super::super::programs::server::Server;
-use super::super::programs::{
-    Node, Program, START_TIMEOUT, STOP_TIMEOUT, Status, Ticket, Totals, Usage,
-};
-use super::super::programs::{events::totals, watchfire::Transport};
-use super::record::{NodeRecord, ProcessId};
+use super::record::NodeRecord;
 use crate::definition::{Implementation, Peer};
+use crate::drivers::processes::host::{NodeError, Process, ProcessId, Site};
+use crate::drivers::processes::program::{
+    Content, Node, Program, START_TIMEOUT, STOP_TIMEOUT, Server, Started, Status, Ticket, Totals,
+    Transport, totals,
+};
 
 /// The name of the node's output and log.
 const NAME: &str = "node";
 const COMMANDS: &str = "commands";
-/// The interval in which a node is asked for an answer.
-const PAUSE: Duration = Duration::from_millis(5);
-/// Most bytes of events that are read in one scenario.
-const EVENTS_BYTES_MAX: u64 = 64 << 20;
 /// How long storing the content of a node may take.
 const STORE_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -78,9 +69,7 @@ impl Kind {
                 (process, None)
             }
         };
-        let program = process.program().to_owned();
-        let id = ProcessId::of(process.leave());
-        Ok((id.map_err(|source| NodeError::Spawn { program, source })?, peer))
+        Ok((process.leave()?, peer))
     }
 }
 
@@ -127,22 +116,26 @@ impl Attached {
     }
 
     fn node(&self, site: &Site) -> Result<Standing, NodeError> {
-        let address = match (&self.kind, &self.record.peer) {
-            (Kind::Watchfire(transport), Some(peer)) => {
-                format!("{}/p2p/{peer}", transport.address(site))
+        let (address, commands) = match (&self.kind, &self.record.peer) {
+            (Kind::Server(_), _) => (Server::url(site), None),
+            (Kind::Watchfire(transport), peer) => {
+                let peer = peer.as_ref().map_or_else(String::new, |peer| format!("/p2p/{peer}"));
+                let pipe = site.folder.join(COMMANDS);
+                // A pipe that nobody reads would block a command without a word.
+                let flags = OFlags::NONBLOCK.bits().cast_signed();
+                let mut options = OpenOptions::new();
+                let commands = options.read(true).write(true).custom_flags(flags).open(&pipe);
+                let commands = commands.map_err(NodeError::file(&pipe))?;
+                (transport.address(site) + &peer, Some(commands))
             }
-            (Kind::Watchfire(transport), None) => transport.address(site),
-            (Kind::Server(_), _) => Server::url(site),
         };
-        let control = match self.kind {
-            Kind::Watchfire(_) => Some(Control::open(site, &self.record)?),
-            Kind::Server(_) => None,
-        };
-        self.record.process.reset_peak_memory();
+        let NodeRecord { name, process: id, .. } = &self.record;
+        id.reset_peak_memory();
+        let has_commands = commands.is_some();
         let mut node = Standing {
-            control,
+            process: Process::standing(site, NAME, name, id.clone(), commands)?,
+            has_commands,
             address,
-            process: self.record.process.clone(),
             tickets: Vec::new(),
             wanted: Vec::new(),
             received: BTreeMap::new(),
@@ -155,17 +148,17 @@ impl Attached {
 }
 
 impl Program for Attached {
-    fn seed(&self, site: &Site, contents: &[Content]) -> Result<Box<dyn Node>, NodeError> {
+    fn seed(&self, site: &Site, contents: &[Content]) -> Started {
         let mut node = self.node(site)?;
         let tickets = contents.iter().enumerate().map(|(object, content)| {
-            let name = node.control()?.add(content)?;
+            let name = node.add(content)?;
             Ok(Ticket { object, name, bytes: content.bytes })
         });
         node.tickets = tickets.collect::<Result<_, NodeError>>()?;
         Ok(Box::new(node))
     }
 
-    fn serve(&self, site: &Site) -> Result<Box<dyn Node>, NodeError> {
+    fn serve(&self, site: &Site) -> Started {
         Ok(Box::new(self.node(site)?))
     }
 
@@ -173,115 +166,19 @@ impl Program for Attached {
         Ok(self.seed(site, contents)?.tickets().to_vec())
     }
 
-    fn prepare(
-        &self,
-        site: &Site,
-        tickets: &[Ticket],
-        _: &[Ticket],
-    ) -> Result<Box<dyn Node>, NodeError> {
+    fn prepare(&self, site: &Site, tickets: &[Ticket], _: &[Ticket]) -> Started {
         let mut node = self.node(site)?;
         node.wanted = tickets.to_vec();
         Ok(Box::new(node))
     }
 }
 
-/// The commands and the events of a node.
-struct Control {
-    program: String,
-    process: ProcessId,
-    commands: File,
-    events: File,
-    rest: Vec<u8>,
-    read_bytes: u64,
-    log: std::path::PathBuf,
-}
-
-impl Control {
-    /// Reads the events from now on.
-    fn open(site: &Site, record: &NodeRecord) -> Result<Control, NodeError> {
-        let (pipe, out) = (site.folder.join(COMMANDS), site.folder.join(format!("{NAME}.out")));
-        // A pipe that nobody reads would block a command without a word.
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        let commands = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&pipe);
-        let mut events = File::open(&out).map_err(NodeError::file(&out))?;
-        events.seek(SeekFrom::End(0)).map_err(NodeError::file(&out))?;
-        Ok(Control {
-            program: record.name.clone(),
-            process: record.process.clone(),
-            commands: commands.map_err(NodeError::file(&pipe))?,
-            events,
-            rest: Vec::new(),
-            read_bytes: 0,
-            log: site.folder.join(format!("{NAME}.log")),
-        })
-    }
-
-    fn unexpected(&self, problem: impl ToString) -> NodeError {
-        let problem = format!("{}{}", problem.to_string(), end_of_log(&self.log));
-        NodeError::Unexpected { program: self.program.clone(), problem }
-    }
-
-    fn send(&mut self, command: &str) -> Result<(), NodeError> {
-        let line = format!("{command}\n");
-        let sent = self.commands.write_all(line.as_bytes());
-        sent.map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => self.unexpected("it does not read its commands"),
-            _ => self.unexpected(error),
-        })
-    }
-
-    /// The events since the last call. Fails if the node has ended.
-    fn events(&mut self) -> Result<Vec<Value>, NodeError> {
-        let is_running = self.process.is_running();
-        let left = EVENTS_BYTES_MAX - self.read_bytes;
-        let read = (&mut self.events).take(left).read_to_end(&mut self.rest);
-        self.read_bytes += read.map_err(NodeError::file(&self.log))? as u64;
-        let events: Vec<Value> =
-            take_lines(&mut self.rest).iter().filter_map(|line| event(line)).collect();
-        if events.is_empty() && !is_running {
-            return Err(self.unexpected("it has ended"));
-        }
-        let failed = events.iter().find(|event| event["event"] == "failed");
-        // A dial that fails is not the end: other nodes dial too.
-        let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
-        match failed.filter(|event| !text(event, "command").starts_with("peer ")) {
-            Some(event) => Err(self.unexpected(text(event, "error"))),
-            None => Ok(events),
-        }
-    }
-
-    fn wait_for(&mut self, kind: &str, timeout: Duration) -> Result<Value, NodeError> {
-        let started_at = Instant::now();
-        loop {
-            let found = self.events()?.into_iter().find(|event| event["event"] == kind);
-            if let Some(event) = found {
-                return Ok(event);
-            }
-            if started_at.elapsed() > timeout {
-                return Err(self.unexpected(format!("no event {kind} in {timeout:?}")));
-            }
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// Stores an object at the node. Returns its CID.
-    fn add(&mut self, content: &Content) -> Result<String, NodeError> {
-        let path = content.path.display().to_string();
-        if path.contains('\n') {
-            return Err(self.unexpected(format!("cannot send the path {path:?}")));
-        }
-        self.send(&format!("add {path}"))?;
-        let added = self.wait_for("added", STORE_TIMEOUT)?;
-        Ok(added["cid"].as_str().unwrap_or_default().to_owned())
-    }
-}
-
 /// A node of a standing cluster during one trial.
 struct Standing {
-    /// `None` for a server, which takes no commands.
-    control: Option<Control>,
+    process: Process,
+    /// Whether it takes commands, and has content. A server does not.
+    has_commands: bool,
     address: String,
-    process: ProcessId,
     tickets: Vec<Ticket>,
     wanted: Vec<Ticket>,
     /// Bytes that have arrived, by CID.
@@ -292,18 +189,45 @@ struct Standing {
 }
 
 impl Standing {
-    fn control(&mut self) -> Result<&mut Control, NodeError> {
-        let address = &self.address;
-        self.control.as_mut().ok_or_else(|| NodeError::Unexpected {
-            program: address.clone(),
-            problem: "a server has no content".to_owned(),
+    fn send(&mut self, command: &str) -> Result<(), NodeError> {
+        match self.has_commands {
+            true => self.process.write_line(command),
+            false => Err(NodeError::Unexpected {
+                program: self.address.clone(),
+                problem: "a server has no content".to_owned(),
+            }),
+        }
+    }
+
+    /// Sends a command, and waits for its event.
+    fn ask(&mut self, command: &str, kind: &str, timeout: Duration) -> Result<Value, NodeError> {
+        self.send(command)?;
+        let answer = self.process.wait_until(timeout, |process| {
+            Ok(events(process)?.into_iter().find(|event| event["event"] == kind))
+        });
+        answer.map_err(|error| match error {
+            NodeError::NotReady { .. } => {
+                self.process.unexpected(format!("no event {kind} in {timeout:?}"))
+            }
+            error => error,
         })
     }
 
+    /// Stores an object at the node. Returns its CID.
+    fn add(&mut self, content: &Content) -> Result<String, NodeError> {
+        let path = content.path.display().to_string();
+        if path.contains('\n') {
+            return Err(self.process.unexpected(format!("cannot send the path {path:?}")));
+        }
+        let added = self.ask(&format!("add {path}"), "added", STORE_TIMEOUT)?;
+        Ok(added["cid"].as_str().unwrap_or_default().to_owned())
+    }
+
     fn totals(&mut self) -> Result<Totals, NodeError> {
-        let Some(control) = &mut self.control else { return Ok(Totals::default()) };
-        control.send("totals")?;
-        Ok(totals(&control.wait_for("totals", STOP_TIMEOUT)?))
+        if !self.has_commands {
+            return Ok(Totals::default());
+        }
+        Ok(totals(&self.ask("totals", "totals", STOP_TIMEOUT)?))
     }
 
     fn note(&mut self, event: &Value) {
@@ -318,6 +242,23 @@ impl Standing {
             _ => {}
         }
     }
+
+    fn has(&self, ticket: &Ticket) -> bool {
+        self.held.contains(&ticket.name)
+    }
+}
+
+/// The events since the last call. Fails if the node did not do what a command says.
+fn events(process: &mut Process) -> Result<Vec<Value>, NodeError> {
+    let lines = process.lines()?;
+    let events: Vec<Value> = lines.iter().filter_map(|line| event(line)).collect();
+    let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let mut failed = events.iter().filter(|event| event["event"] == "failed");
+    // A dial that fails is not the end: other nodes dial too.
+    match failed.find(|event| !text(event, "command").starts_with("peer ")) {
+        Some(event) => Err(process.unexpected(text(event, "error"))),
+        None => Ok(events),
+    }
 }
 
 impl Node for Standing {
@@ -330,49 +271,36 @@ impl Node for Standing {
     }
 
     fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
-        let wanted = self.wanted.clone();
-        let control = self.control()?;
-        dials.iter().try_for_each(|address| control.send(&format!("peer {address}")))?;
-        wanted.iter().try_for_each(|ticket| control.send(&format!("hold {}", ticket.name)))
+        let dials = dials.iter().map(|address| format!("peer {address}"));
+        let holds = self.wanted.iter().map(|ticket| format!("hold {}", ticket.name));
+        let commands: Vec<String> = dials.chain(holds).collect();
+        commands.iter().try_for_each(|command| self.send(command))
     }
 
     fn poll(&mut self) -> Result<Status, NodeError> {
-        let Some(control) = &mut self.control else {
-            return match self.process.is_running() {
-                true => Ok(Status::default()),
-                false => Err(NodeError::Unexpected {
-                    program: self.address.clone(),
-                    problem: "it has ended".to_owned(),
-                }),
-            };
-        };
-        for event in control.events()? {
+        for event in events(&mut self.process)? {
             self.note(&event);
         }
-        let bytes = |ticket: &Ticket| match self.held.contains(&ticket.name) {
+        self.process.check_running()?;
+        let bytes = |ticket: &Ticket| match self.has(ticket) {
             true => ticket.bytes,
             false => self.received.get(&ticket.name).copied().unwrap_or(0),
         };
-        let has_all = self.wanted.iter().all(|ticket| self.held.contains(&ticket.name));
+        let has_all = self.wanted.iter().all(|ticket| self.has(ticket));
         Ok(Status { bytes: self.wanted.iter().map(bytes).sum(), has_all })
     }
 
-    fn usage(&mut self) -> Usage {
-        let usage = self.process.usage().unwrap_or_default();
-        Usage { cpu: usage.cpu, peak_memory: usage.peak_memory }
-    }
-
-    fn kill(&mut self) {
-        self.process.signal(Signal::KILL);
+    fn main_process(&mut self) -> Option<&mut Process> {
+        Some(&mut self.process)
     }
 
     /// Reads the totals of the trial. The node runs on; what it did not get, it stops fetching.
     fn end(&mut self) -> Result<Totals, NodeError> {
         let now = self.totals()?;
-        let unfinished = self.wanted.iter().filter(|ticket| !self.held.contains(&ticket.name));
-        for ticket in unfinished.cloned().collect::<Vec<_>>() {
-            self.control()?.send(&format!("release {}", ticket.name))?;
-        }
+        let unfinished = self.wanted.iter().filter(|ticket| !self.has(ticket));
+        let commands: Vec<String> =
+            unfinished.map(|ticket| format!("release {}", ticket.name)).collect();
+        commands.iter().try_for_each(|command| self.send(command))?;
         Ok(since(&self.before, now))
     }
 }
@@ -382,7 +310,7 @@ fn since(before: &Totals, now: Totals) -> Totals {
     let less = |now: Option<u64>, before: Option<u64>| {
         now.map(|now| now.checked_sub(before.unwrap_or(0)).unwrap_or(now))
     };
-    let with = now.with.into_iter().map(|(peer, sent, received)| {
+    let with = now.with.iter().cloned().map(|(peer, sent, received)| {
         let known = before.with.iter().find(|(known, ..)| *known == peer);
         let (_, sent_before, received_before) = known.cloned().unwrap_or_default();
         let sent = less(Some(sent), Some(sent_before)).unwrap_or(0);
@@ -396,10 +324,7 @@ fn since(before: &Totals, now: Totals) -> Totals {
         received_bytes: less(now.received_bytes, before.received_bytes),
         duplicate_bytes: less(now.duplicate_bytes, before.duplicate_bytes),
         messages: less(now.messages, before.messages),
-        from_hosts_bytes: None,
-        identity: now.identity,
-        figures: now.figures,
-        peaks: now.peaks,
+        ..now
     }
 }
 
