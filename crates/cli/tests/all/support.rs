@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use watchfire_testkit::{Request, signal};
+use watchfire_testkit::{Request, eventually, signal};
 
 pub const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
