@@ -87,7 +87,7 @@ node packaging/image.mjs "$staging/watchfire" "$version" "dist/watchfire-$versio
 
 say "the lists of components"
 tool cargo-cyclonedx "$CARGO_CYCLONEDX"
-PATH="$PWD/target/tools/bin:$PATH" node packaging/components.mjs "$host" "$version" dist
+PATH="$PWD/target/tools/bin:$PATH" node packaging/sbom.mjs "$host" "$version" dist
 
 rm -rf "$staging"
 (cd dist && sha256sum -- * >SHA256SUMS)

@@ -15,7 +15,7 @@
 //!   blocks, such as those that a film shows next, come before all others (`urgent`).
 //! - **A choice ages.** A request that waits for seconds behind others was chosen with knowledge
 //!   from seconds ago. So a node requests only what arrives within about two round trips
-//!   (`request_budget`, and `requester/delivery_rate.rs` for each peer).
+//!   (`budget_of_all_peers`, and `requester/request_window.rs` for each peer).
 //! - **A seeder that everyone asks becomes the bottleneck.** A node leaves to leechers the blocks
 //!   that they have (`selection`). When another peer gets a block that is requested from the
 //!   seeder, the request moves there, and the seeder is asked for a block that only it has
@@ -28,9 +28,9 @@
 //! endgame no block is deliberately requested from two peers. In the endgame, when everything that
 //! is wanted is requested, at most 1 % of the wanted blocks are, or one block.
 
+mod budget_of_all_peers;
 mod new_holder;
 mod rebalance;
-mod request_budget;
 mod selection;
 mod send_estimate;
 mod take_over;
@@ -44,8 +44,8 @@ use watchfire_types::Instant;
 
 use crate::requester::{PeerState, ProviderHint, Requester, WantHaves};
 use crate::{RequestStrategy, Totals};
+use budget_of_all_peers::{RequestBudget, requested_bytes_max};
 use rebalance::CHECK_INTERVAL;
-use request_budget::{RequestBudget, requested_bytes_max};
 
 /// Requests the rarest block first. The head of this file has the reasons.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 //! chooses which block to request from which peer.
 
 mod block_counts;
-pub(crate) mod delivery_rate;
 mod lists;
 mod peer_blocks;
 pub(crate) mod peer_requests;
@@ -14,6 +13,7 @@ mod progress;
 mod provider_search;
 mod ready_peers;
 mod recent_cids;
+pub(crate) mod request_window;
 mod silence;
 mod want_queue;
 mod want_writer;

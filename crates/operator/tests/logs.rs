@@ -85,7 +85,7 @@ impl LoggingServer {
 
 fn request_to(address: SocketAddr, method: &str, path: &str, lines: &str) -> String {
     let head = "HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
-    exchange(address, &format!("{method} {path} {head}{lines}\r\n"))
+    exchange(address, format!("{method} {path} {head}{lines}\r\n"))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tokio::runtime::RuntimeMetrics;
 use watchfire_types::ShardId;
 
 use crate::count::{Count, Histogram, HistogramTotals};
-use crate::outbound::Outbound;
+use crate::outbound_queue::Outbound;
 
 /// Bounds of [`SocketHistograms::http_times`], in nanoseconds: from 0.5 ms to 10 s.
 const HTTP_TIMES: &[u64] = &[

@@ -2,7 +2,7 @@
 //!
 //! The hard parts are explained at the head of their files: the epoll inside tokio's epoll
 //! (`shard/nested_poll.rs`), the slab of records (`record.rs`), connections lent to hyper (`http/mod.rs`),
-//! timeouts and slow clients (`shard/sweep.rs`), TLS (`tls/mod.rs`), and connections that move to
+//! timeouts and slow clients (`shard/timeouts.rs`), TLS (`tls/mod.rs`), and connections that move to
 //! another process (`handoff.rs`).
 //!
 //! There is one *shard* per core. It is a thread with a tokio `current_thread` runtime, its own
@@ -72,7 +72,7 @@ mod http;
 mod limits;
 mod listen;
 mod loop_health;
-mod outbound;
+mod outbound_queue;
 mod proxy_header;
 mod record;
 mod response;

@@ -11,9 +11,9 @@
 //! - It has no buffer. All sockets of a shard are read into one buffer of 64 KiB, and a message that
 //!   arrives in one piece is decoded there. Only the rest of a partial head or message is kept, in
 //!   the state of the socket, and `partial_bytes_max` bounds all these rests of a shard together.
-//! - It has no queue, except while the kernel's send buffer is full (`outbound.rs`).
+//! - It has no queue, except while the kernel's send buffer is full (`outbound_queue.rs`).
 //! - It has no timer. `seen` is the time of the state's begin in tenths of a second, in four bytes,
-//!   and `shard/sweep.rs` looks at all records once a second.
+//!   and `shard/timeouts.rs` looks at all records once a second.
 //! - It does not know its client. The handler gives a key of four bytes, which it gets back with each
 //!   message. The client's address is asked from the kernel when a request needs it.
 //!
@@ -39,7 +39,7 @@ use std::os::fd::OwnedFd;
 use watchfire_types::SocketId;
 
 use crate::frame::Decoder;
-use crate::outbound::Outbound;
+use crate::outbound_queue::Outbound;
 
 pub(crate) struct Record {
     /// `None` in a free slot.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-use super::request_budget::RequestBudget;
+use super::budget_of_all_peers::RequestBudget;
 use super::selection::rarest;
 use crate::Protocol;
 use crate::requester::peer_requests::BlockRequest;

@@ -1,7 +1,7 @@
 //! Selects the block to request from a peer.
 
 use crate::bit_set::ones;
-use crate::requester::delivery_rate::transfer_time;
+use crate::requester::request_window::transfer_time;
 use crate::requester::{PeerState, Requester, Wants};
 
 /// Most open wants that are compared before one is chosen. They start at a random place.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use watchfire_types::Instant;
 
 use crate::requester::PeerState;
-use crate::requester::delivery_rate::transfer_time;
 use crate::requester::peer_requests::BlockRequest;
+use crate::requester::request_window::transfer_time;
 
 /// Least time before its turn at which a request is moved.
 const WAIT_MIN: Duration = Duration::from_millis(100);

@@ -34,8 +34,8 @@ use watchfire_types::Instant;
 use super::selection::COMPARED_MAX;
 use crate::Totals;
 use crate::bit_set::ones;
-use crate::requester::delivery_rate::transfer_time;
 use crate::requester::peer_requests::BlockRequest;
+use crate::requester::request_window::transfer_time;
 use crate::requester::{PeerState, Requester};
 
 /// Longest wait for the confirmation of a cancel. Then the request is treated like any other.

@@ -2,7 +2,7 @@
 
 use watchfire_types::Instant;
 
-use super::request_budget::RequestBudget;
+use super::budget_of_all_peers::RequestBudget;
 use super::send_estimate::{Turn, is_far_from_turn, turn_of};
 use crate::requester::{PeerState, Requester};
 

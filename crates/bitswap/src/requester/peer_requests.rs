@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use watchfire_types::Instant;
 
-use super::delivery_rate::DeliveryRate;
+use super::request_window::DeliveryRate;
 
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRequest {

@@ -3,10 +3,10 @@ use std::time::Duration;
 use watchfire_types::Instant;
 
 use super::block_counts::BlockCounts;
-use super::delivery_rate::{DeliveryRate, transfer_time};
 use super::peer_blocks::PeerBlocks;
 use super::peer_requests::{BlockRequest, PeerRequests};
 use super::policy::ExchangePolicy;
+use super::request_window::{DeliveryRate, transfer_time};
 use super::silence::Silence;
 use super::want_queue::WantQueue;
 use crate::{Limits, Protocol};

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-use super::delivery_rate::DeliveryRate;
+use super::request_window::DeliveryRate;
 use crate::Limits;
 
 /// Blocks for which the window over all peers has room at least.

@@ -7,7 +7,7 @@ mod proxied;
 mod read;
 mod read_queue;
 mod request;
-mod sweep;
+mod timeouts;
 mod websocket;
 
 use std::io;
@@ -28,7 +28,7 @@ use self::drain::Drain;
 use self::nested_poll::NestedPoll;
 pub(crate) use self::proxied::TrustedProxies;
 use self::read_queue::ReadQueue;
-use self::sweep::Sweep;
+use self::timeouts::Sweep;
 use crate::counters::SocketCounters;
 use crate::handler::SocketHandler;
 use crate::handoff::Moved;

@@ -10,7 +10,7 @@ use super::state::Sockets;
 use super::transmit::{Taken, Writer};
 use crate::counters::CloseCause;
 use crate::frame::{Decoder, close_frame};
-use crate::outbound::Sharing;
+use crate::outbound_queue::Sharing;
 use crate::record::State;
 use crate::wire;
 

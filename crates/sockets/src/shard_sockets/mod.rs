@@ -4,7 +4,7 @@
 //! `registration` adds connections to the epoll and removes them, `transmit` writes or queues
 //! bytes, `closing` ends sockets, and `writing` has the send functions.
 //!
-//! `shard/sweep.rs` explains the two rules that close a slow client.
+//! `shard/timeouts.rs` explains the two rules that close a slow client.
 
 mod closing;
 mod recent_peers;

@@ -12,7 +12,7 @@ use super::transmit::Writer;
 use crate::counters::{CloseCause, ShardCounters, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::limits::SocketLimits;
-use crate::outbound::Pace;
+use crate::outbound_queue::Pace;
 use crate::record::{Held, Record, Slab};
 
 /// The clock that all shards of a socket server share.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use bytes::Bytes;
 
 use crate::counters::ShardCounters;
-use crate::outbound::{Outbound, Pace, Sharing};
+use crate::outbound_queue::{Outbound, Pace, Sharing};
 use crate::record::Record;
 use crate::wire;
 

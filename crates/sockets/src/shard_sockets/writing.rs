@@ -7,7 +7,7 @@ use super::state::Sockets;
 use super::transmit::{NotTaken, Taken};
 use crate::counters::CloseCause;
 use crate::frame::Decoder;
-use crate::outbound::Sharing;
+use crate::outbound_queue::Sharing;
 use crate::record::{Held, Record, State};
 use crate::response::{Handshake, refusal};
 use crate::wire;

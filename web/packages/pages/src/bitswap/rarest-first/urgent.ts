@@ -3,7 +3,7 @@ import type { Requester } from '../requester.ts'
 import type { BlockRequest } from '../requester/peer-requests.ts'
 import type { PeerState } from '../requester/peer-state.ts'
 import type { Nanos } from '../time.ts'
-import { RequestBudget } from './request-budget.ts'
+import { RequestBudget } from './budget-of-all-peers.ts'
 import { isFarFromTurn, turnOf } from './send-estimate.ts'
 
 /** Gets urgent blocks sooner that are requested already, and makes room for the others. */

@@ -1,5 +1,5 @@
 import type { Nanos } from '../time.ts'
-import type { DeliveryRate } from './delivery-rate.ts'
+import type { DeliveryRate } from './request-window.ts'
 
 /** A block that is requested from a peer. */
 export interface BlockRequest {

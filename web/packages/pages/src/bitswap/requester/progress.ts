@@ -1,6 +1,6 @@
 import type { Limits } from '../limits.ts'
 import { multiplyDivide, since, type Nanos } from '../time.ts'
-import { DeliveryRate } from './delivery-rate.ts'
+import { DeliveryRate } from './request-window.ts'
 
 /** Blocks to request from all peers together at least. */
 const BLOCKS_REQUESTED_MIN = 16

@@ -1,6 +1,6 @@
 //! How much to request from all peers together, and from the slow ones among them.
 //!
-//! Each peer has a window of its own (`requester/delivery_rate.rs`). Their sum is too much: 50
+//! Each peer has a window of its own (`requester/request_window.rs`). Their sum is too much: 50
 //! peers with the least window of 512 KiB would hold 25 MB of requests. All could answer at the
 //! same time, and most of these blocks were chosen long before their turn, when others were rare.
 //! So the peers together have a window too: the bytes that arrive from all within two round trips,

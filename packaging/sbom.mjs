@@ -1,7 +1,7 @@
 // Writes the lists of components (SBOM, CycloneDX): the crates of the program, and the npm packages of the
 // web client that is embedded in it.
 //
-//     node packaging/components.mjs TARGET VERSION FOLDER
+//     node packaging/sbom.mjs TARGET VERSION FOLDER
 //
 // cargo-cyclonedx must be in the path. The same inputs give the same bytes.
 
@@ -10,7 +10,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 const [target, version, folder] = process.argv.slice(2)
-if (!folder) throw new Error('cannot list components: usage: components.mjs TARGET VERSION FOLDER')
+if (!folder) throw new Error('cannot list components: usage: sbom.mjs TARGET VERSION FOLDER')
 const timestamp = new Date(Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000).toISOString()
 const cargo = process.env.CARGO ?? 'cargo'
 

@@ -18,7 +18,7 @@
 //! round trip and 20 ms.
 //!
 //! The bounds: for one peer the window is from `window_bytes_min` (512 KiB by default) to
-//! `window_bytes_max` (32 MiB). The window of all peers together (`rarest_first/request_budget.rs`)
+//! `window_bytes_max` (32 MiB). The window of all peers together (`rarest_first/budget_of_all_peers.rs`)
 //! has room for more than two blocks: for those that arrive in two seconds, at most 16.
 
 use std::time::Duration;

@@ -22,11 +22,11 @@
 //! - **The queue is full** (`queued_bytes_max`, `shard_sockets/writing.rs`). This rule acts during the
 //!   send. It bounds the memory of a client that reads a little: at 10 KB/s from a topic of 50 KB/s,
 //!   a queue of 1 MiB is full after 26 seconds, although it moves all the time. A client that reads more
-//!   than about 100 KB/s is awaited instead (`outbound.rs`), and its publishers are slowed.
+//!   than about 100 KB/s is awaited instead (`outbound_queue.rs`), and its publishers are slowed.
 //! - **The queue does not move** for `slow_timeout` (here). This rule finds a client that no longer
 //!   reads at all on a quiet topic: one message of 200 KB, of which the kernel took half, would never
 //!   fill the queue, and would stay until the client leaves. The tick of the queue's last progress is
-//!   in `outbound.rs`.
+//!   in `outbound_queue.rs`.
 //!
 //! # The bound
 //!
@@ -174,7 +174,7 @@ impl<T: SocketHandler> EventLoop<T> {
 mod tests {
     use super::*;
     use crate::frame::Decoder;
-    use crate::outbound::Outbound;
+    use crate::outbound_queue::Outbound;
     use crate::record::{Held, Slab};
 
     fn timeout_of(state: State, outbound: Option<Outbound>, tick: u32) -> Option<Timeout> {
