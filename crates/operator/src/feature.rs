@@ -10,10 +10,10 @@ use axum::response::Response;
 use http::StatusCode;
 use parking_lot::Mutex;
 use watchfire::feature::{
-    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricWriter, Part, PartLink, PartName,
-    Running, SectionType, Started, Verdict, refuse_call as refuse,
+    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricWriter, Part, PartName, Running,
+    SectionType, Started, Verdict,
 };
-use watchfire::internal::{log_requests, state_file};
+use watchfire::internal::{log_requests, refuse_call as refuse, state_file};
 use watchfire::{LogSettings, Settings};
 use watchfire_sockets::RequestHead;
 
@@ -23,9 +23,10 @@ use super::denied_addresses::DeniedAddresses;
 use super::listener::{AdminServer, check, open_listeners};
 use super::metrics_page::MetricsPage;
 use super::profiles::ProfileCalls;
+use super::recorded::Recorded;
 use super::recorder::RecorderThread;
 use super::settings::AdminSettings;
-use super::troubles::TroubleMetrics;
+use super::troubles::{TroubleMetrics, Watch};
 use super::view::{OperatorParts, OperatorView};
 
 const NAME: &str = "operator";
@@ -87,12 +88,13 @@ impl Feature for Operator {
     }
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
-        let Foundation { settings, cluster, .. } = foundation;
+        let settings = foundation.settings;
         let AdminSettings { token, .. } = settings.section();
-        let link = |name| PartLink::new(cluster, PartName::new(name, FORMAT));
+        let link = |name| foundation.link(PartName::new(name, FORMAT));
         let metrics_page = Arc::new(MetricsPage::new(link("metrics")));
         let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
-        let troubles = Arc::new(TroubleMetrics::default());
+        let watch = Watch::new(foundation.troubles);
+        let troubles = Arc::new(TroubleMetrics::new(&watch));
         let view = OperatorView::new(OperatorParts {
             link: link(NAME),
             endpoint: foundation.endpoint.clone(),
@@ -101,6 +103,7 @@ impl Feature for Operator {
             denied_addresses: denied.clone(),
             limits: settings.limits.clone(),
             history_bytes_max: settings.channels.history_bytes_max,
+            recorded: Recorded::new(foundation.figures, watch),
             is_successor: foundation.is_successor,
         });
         Ok(vec![Arc::new(OperatorPart {

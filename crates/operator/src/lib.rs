@@ -65,7 +65,7 @@ const FORMAT: u64 = 0xee56_28f9_5229_a25e;
 
 #[cfg(test)]
 mod tests {
-    use watchfire::feature::format_of;
+    use watchfire::internal::format_of;
 
     use super::*;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::json;
+use watchfire::feature::Figure;
 
-use super::record::{Column, Event, History, ProcessFigures, Row, Step, SystemFigures};
+use super::record::{Column, Columns, Event, History, ProcessFigures, Row, Step, SystemFigures};
 use super::troubles::Watch;
 
 /// The record of a machine. Empty in a process that does not record.
-#[derive(Default)]
 pub(super) struct Recorded {
     pub history: History,
     pub watch: Watch,
@@ -37,6 +37,17 @@ pub(super) struct LimitView {
 }
 
 impl Recorded {
+    /// A record without figures yet, with columns for those of features.
+    pub fn new(figures: &[Figure], watch: Watch) -> Self {
+        Recorded {
+            history: History::new(Columns::with(figures)),
+            watch,
+            processes: BTreeMap::new(),
+            missing: Vec::new(),
+            system: SystemFigures::default(),
+        }
+    }
+
     /// The figures of each process. `first` is the node of the first one.
     pub fn processes(&self, first: u16, now_ms: u64) -> Vec<ProcessView<'_>> {
         let views = self.processes.iter().map(|(process, figures)| ProcessView {
@@ -49,9 +60,9 @@ impl Recorded {
 
     /// The last row, by the names of columns.
     pub fn latest(&self) -> Option<BTreeMap<&'static str, Option<f64>>> {
-        let value = |row: &Row, column: Column| (column.name(), row.get(column));
         let row = self.history.latest()?;
-        Some(Column::ALL.iter().map(|column| value(row, *column)).collect())
+        let names = self.history.columns().names().enumerate();
+        Some(names.map(|(place, name)| (name, row.at(place))).collect())
     }
 
     /// The limits that the server may reach. The settings give the limits of a queue and of histories.
@@ -128,7 +139,7 @@ impl Recorded {
     pub fn history_json(&self, step: Step, after_ms: u64) -> String {
         use std::fmt::Write;
 
-        let columns: Vec<&str> = Column::ALL.iter().map(|column| column.name()).collect();
+        let columns: Vec<&str> = self.history.columns().names().collect();
         let mut text =
             format!("{{\"step_ms\":{},\"columns\":{},\"rows\":[", step.millis(), json!(columns));
         for (index, row) in self.history.rows_after(step, after_ms).enumerate() {

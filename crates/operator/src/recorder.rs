@@ -69,11 +69,12 @@ struct Recorder {
 impl Recorder {
     fn new(operator: Arc<OperatorView>, file: PathBuf) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        let sampler = Sampler::new(operator.recorded.lock().history.columns().clone());
         Recorder {
             operator,
             file: Some(file).filter(|file| !file.as_os_str().is_empty()),
             folder,
-            sampler: Sampler::default(),
+            sampler,
             started: SystemInstant::now(),
             minute: Vec::new(),
             last: None,
@@ -131,12 +132,13 @@ impl Recorder {
         let mut recorded = self.operator.recorded.lock();
         let changes = recorded.watch.look(&Look {
             row: &sample.row,
+            columns: &self.sampler.columns,
             processes: &sample.processes,
             missing: &missing,
             system: &system,
             queued_bytes_max: self.operator.limits.queued_bytes_max as f64,
             clock_jump,
-            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            uptime: self.started.elapsed(),
         });
         for change in changes {
             recorded.history.add_event(event_of(&change, sample.row.time_ms));
@@ -162,8 +164,9 @@ impl Recorder {
             && minute(first) != minute(row)
         {
             let time_ms = minute(first) * Step::Minute.millis();
-            let mean = Row::mean(time_ms, &self.minute);
-            self.operator.recorded.lock().history.add(Step::Minute, mean);
+            let history = &mut self.operator.recorded.lock().history;
+            let mean = Row::mean(history.columns(), time_ms, &self.minute);
+            history.add(Step::Minute, mean);
             self.minute.clear();
         }
         self.minute.push(row.clone());

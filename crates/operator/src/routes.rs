@@ -14,10 +14,9 @@ use axum::{Json, Router};
 use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use watchfire::feature::refuse_call as refuse;
 use watchfire::internal::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
-    NotAConnection, WatchAnswer,
+    NotAConnection, WatchAnswer, refuse_call as refuse,
 };
 use watchfire_tracker::network_of;
 

@@ -41,6 +41,7 @@ pub(crate) struct OperatorParts {
     pub limits: Limits,
     /// `channels.history_bytes_max`.
     pub history_bytes_max: u64,
+    pub recorded: Recorded,
     /// Whether this process replaces one of an earlier server.
     pub is_successor: bool,
 }
@@ -94,6 +95,7 @@ impl OperatorView {
             denied_addresses,
             limits,
             history_bytes_max,
+            recorded,
             is_successor,
         } = parts;
         let own_machine = Machine {
@@ -115,7 +117,7 @@ impl OperatorView {
             own_machine,
             machines: Mutex::new(machines),
             lost: Mutex::default(),
-            recorded: Mutex::default(),
+            recorded: Mutex::new(recorded),
         };
         if operator.records() {
             operator.troubles.set(&[]);
@@ -302,7 +304,7 @@ impl ClusterPart for OperatorView {
 
 /// Samples of the calls, and of the answers that other processes read.
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
     let topics = ClientCall::Topics { prefix: "p".into(), count: 3 };
     let mut all = vec![

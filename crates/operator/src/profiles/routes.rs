@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep};
-use watchfire::feature::{ClusterPart, PartLink, PendingResponse, refuse_call as refuse};
+use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
+use watchfire::internal::refuse_call as refuse;
 use watchfire_types::NodeId;
 
 use super::cpu_profile::ProfileError;

@@ -9,8 +9,8 @@ use watchfire_sockets::Sockets;
 use super::client::{JoinedChannel, SubscriptionRecord, Use, id_of_topic};
 use super::state::Shard;
 use crate::channel_api::{
-    AnyChannel, AnyStates, ChannelAddress, Crash, HandleIn, Outcome, ReplyTo, Socket, StateId,
-    encoding,
+    AnyChannel, AnyStates, ChannelAddress, Crash, HandleIn, LaterReply, Outcome, ReplyTo, Socket,
+    StateId, encoding,
 };
 
 impl Shard {
@@ -34,6 +34,10 @@ impl Shard {
         match result {
             Ok(Outcome::NoReply) => {}
             Ok(Outcome::Reply(reply)) => self.reply(sockets, &reply_to, &reply),
+            Ok(Outcome::Later(LaterReply(answer))) => {
+                let endpoint = self.shared.endpoint.clone();
+                tokio::spawn(async move { endpoint.reply(reply_to, answer.await) });
+            }
             Ok(Outcome::Stop) => self.stop(sockets, key, id),
             Ok(Outcome::StopWith(reply)) => {
                 self.reply(sockets, &reply_to, &reply);
@@ -70,7 +74,7 @@ impl Shard {
         let Shard { shared, hub, clients, records, states, effects, .. } = self;
         let client = &clients[hub.client_of(id) as usize];
         let details = client.details.as_ref();
-        let assigns = details.and_then(|details| details.assigns.as_ref());
+        let data = details.and_then(|details| details.data.as_deref());
         let counted = details.and_then(|details| details.counted);
         let record = &mut records[id];
         let number = record.number;
@@ -83,7 +87,7 @@ impl Shard {
             reference,
             id: details.and_then(|details| details.id).map(|id| id_of_topic(hub.topic_of(id))),
             continued: None,
-            assigns,
+            data,
             presence,
             presences: &shared.presence,
             endpoint: &shared.endpoint,

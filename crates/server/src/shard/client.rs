@@ -1,8 +1,6 @@
 //! A client of a shard, and the records of its subscriptions.
 
-use std::any::Any;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use watchfire_channels::{JoinRef, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId, Subscriptions};
@@ -12,7 +10,7 @@ use watchfire_types::{Instant, SocketId};
 use super::connect_rules::ConnectQuestion;
 use super::session::Session;
 use crate::addresses::CountedAddress;
-use crate::channel_api::{Body, Connected, StateId};
+use crate::channel_api::{Body, Connected, SocketData, StateId};
 use crate::settings::Limits;
 
 /// Data from a request's head that [`super::Shard`] needs when the connection is opened or parked.
@@ -79,7 +77,7 @@ pub(super) enum Transport {
 
 /// Details of a client from its request to connect.
 pub(super) struct ConnectionDetails {
-    pub assigns: Option<Arc<dyn Any + Send + Sync>>,
+    pub data: Option<Box<SocketData>>,
     /// The subscription to the topic of the socket's id.
     pub id: Option<SubscriptionId>,
     /// The address that the client counts against.

@@ -122,8 +122,8 @@ impl Shard {
             details: None,
         });
         let id = connected.id.map(|id| self.subscribe_id(key, &id));
-        if id.is_some() || counted.is_some() || connected.assigns.is_some() {
-            let details = ConnectionDetails { assigns: connected.assigns, id, counted };
+        if id.is_some() || counted.is_some() || connected.data.is_some() {
+            let details = ConnectionDetails { data: connected.data, id, counted };
             self.clients[key as usize].details = Some(Box::new(details));
         }
         key

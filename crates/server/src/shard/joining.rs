@@ -11,7 +11,7 @@ use watchfire_types::Instant;
 use super::client::{JoinedChannel, Transport, Use};
 use super::spans::join_span;
 use super::state::Shard;
-use crate::channel_api::{Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding, token_in};
+use crate::channel_api::{Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding};
 
 impl Shard {
     /// Joins a client to a topic that it is not joined to. After a rejoin, `old` is the join that
@@ -61,7 +61,7 @@ impl Shard {
         }
         let check = self.shared.registry.join_check(number)?;
         let details = self.clients[key as usize].details.as_ref();
-        let token = details.and_then(|details| token_in(details.assigns.as_ref()?));
+        let token = details.and_then(|details| details.data.as_ref()?.token.as_deref());
         match caught(|| check(&message.topic, token, message.payload)) {
             Ok(Err(Refusal(NotJoined::Refused(response)))) => Some(Reply::error(response)),
             // The channel's `join` does the same, and its crash is counted.

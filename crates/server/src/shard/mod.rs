@@ -8,7 +8,7 @@
 //! - `receiving` decodes messages and applies the protocol's rules and the rate limits;
 //! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other
 //!   processes or for their channel, `crowding` those that wait until their client has read;
-//! - `callbacks` runs an application's callbacks, `relay` applies the effects that they requested;
+//! - `callbacks` runs an application's callbacks, `effects` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `backpressure` knows whose queues are full and move, and which publishers wait for them, `awaited`
 //!   has their records;
@@ -24,7 +24,7 @@
 //!
 //! A message to a client may end it. A message to a WebSocket closes the socket when the queue is
 //! full, and a message to a long-poll session ends the session. Any call into a channel sends
-//! messages, also to other clients: the push of a presence list, the reply to a relayed frame. If
+//! messages, also to other clients: the push of a presence list, the reply to forwarded data. If
 //! such a message removed its client, the code that sent it would hold a channel that is gone.
 //!
 //! So no message removes a client. A closed socket is reported by `crates/sockets` in a call of its
@@ -40,7 +40,7 @@
 //! `socket.slow_timeout`. That crate alone knows how much a socket has read. It then calls
 //! `handle_close` here, and the client's channels end as for any other close.
 //!
-//! This folder adds three rules. Publishers wait for a queue that is full and moves (`backpressure`). A relayed frame is offered with a lower bound (`relay`): when the
+//! This folder adds three rules. Publishers wait for a queue that is full and moves (`backpressure`). Forwarded data is offered with a lower bound (`effects`): when the
 //! queue is over half of the limit, the sender gets an error and may send to another peer, and the
 //! socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
 //! ends the session when it is full and the client does not poll.
@@ -56,6 +56,7 @@ mod connecting;
 mod connection_scan;
 mod crowding;
 mod delivery;
+mod effects;
 mod event_loop;
 mod history;
 mod history_topics;
@@ -68,7 +69,6 @@ mod presence_rounds;
 mod questions;
 mod receiving;
 mod refused_origins;
-mod relay;
 mod scan_queue;
 mod session;
 mod shard_messages;

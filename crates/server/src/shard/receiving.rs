@@ -83,9 +83,9 @@ impl Shard {
         let action = watchfire_channels::route(message, join_ref, joined, &bounds);
 
         let is_join = matches!(action, Action::Join | Action::Rejoin);
-        let is_relay = matches!(message.payload, Payload::Binary(_))
-            && found.is_some_and(|id| self.shared.registry.is_relay(self.records[id].number));
-        let counts = !is_relay && !matches!(action, Action::Heartbeat);
+        let has_own_limits = matches!(message.payload, Payload::Binary(_))
+            && found.is_some_and(|id| self.shared.registry.has_own_limits(self.records[id].number));
+        let counts = !has_own_limits && !matches!(action, Action::Heartbeat);
         if counts && !client.rates.spend(now, is_join, limits) {
             let (reason, name, max) = match is_join {
                 true => (

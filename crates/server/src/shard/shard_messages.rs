@@ -27,8 +27,8 @@ impl Shard {
                 self.continue_connect(sockets, key, socket, info);
             }
             ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
-            ShardMessage::Relay { kind, to, data, ack, arrived } => {
-                self.relay(sockets, kind, to, &data, ack, arrived)
+            ShardMessage::Forward { kind, to, data, ack, arrived } => {
+                self.forward(sockets, kind, to, &data, ack, arrived)
             }
             ShardMessage::Ready => {
                 self.resume_joins(sockets);

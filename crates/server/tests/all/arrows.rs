@@ -43,7 +43,8 @@ const ORDER: &[&str] = &[
     "testing",
     "multi_process",
     "run",
-    // Features, which a server is given.
+    // What Watchfire's own features import beside `feature`.
+    "internal",
     // Tests of the whole server.
     "model",
 ];

@@ -5,7 +5,6 @@ use crate::support;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -810,7 +809,7 @@ fn an_application_keeps_its_data_beside_the_token_and_the_address() {
     let server = Server::new(hook_settings(&backend))
         .with(watchfire_operator::Operator::new())
         .channel("own:*", Own)
-        .on_connect(|_| Ok(Connected { id: None, assigns: Some(Arc::new("me".to_owned())) }));
+        .on_connect(|_| Ok(Connected::default().with_assigns("me".to_owned())));
     let server = server.start().unwrap();
     let own = json!({ "status": "ok", "response": { "own": "me" } });
     assert_eq!(Client::connect(&server).join("own:1", json!({})), own);

@@ -20,7 +20,7 @@ use watchfire::{
 const SECRET: &str = "an HS256 secret of 32 bytes or more";
 
 fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
-    ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: vec![], history: None }
+    ChannelRule { join, publish, presence, ..ChannelRule::of(pattern) }
 }
 
 fn rule_settings() -> Settings {
@@ -308,9 +308,10 @@ fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
         .with(watchfire_operator::Operator::new())
         .channel("orders:own", Own)
         .on_connect(|connect| {
-            let user = connect.params.text("user").map(str::to_owned);
-            let assigns = user.map(|user| std::sync::Arc::new(user) as _);
-            Ok(Connected { id: None, assigns })
+            Ok(match connect.params.text("user") {
+                Some(user) => Connected::default().with_assigns(user.to_owned()),
+                None => Connected::default(),
+            })
         })
         .start()
         .unwrap();
