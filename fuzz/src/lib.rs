@@ -26,9 +26,12 @@
 //! assert!(target.run(b"a \0").is_err());
 //! ```
 
-mod memory;
 mod target;
 pub mod targets;
 
 pub use target::Target;
 pub use targets::TARGETS;
+use watchfire_testkit::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator(|size| size);

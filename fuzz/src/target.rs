@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::memory;
+use watchfire_testkit::peak_of;
 
 /// Maximum processor time for one input. It is generous because it also holds for debug builds on
 /// busy machines: it finds endless work, not slow work.
@@ -34,7 +34,7 @@ impl Target {
     pub fn run(&self, input: &[u8]) -> Result<(), String> {
         let started = processor_time();
         let (ended, memory_bytes) =
-            memory::peak_of(|| panic::catch_unwind(AssertUnwindSafe(|| (self.run)(input))));
+            peak_of(|| panic::catch_unwind(AssertUnwindSafe(|| (self.run)(input))));
         let time = processor_time().saturating_sub(started);
         if let Err(panic) = ended {
             return Err(format!("panicked: {}", panic_message(&*panic)));

@@ -87,7 +87,7 @@ describe('the weight of @watchfire/pages', () => {
     expect(weightOf(scripts)).toBeLessThanOrEqual(8_000)
     const folders = scripts.flatMap(({ modules }) => modules.flatMap((id) => /pages\/src\/(\w+)\//.exec(id)?.[1] ?? []))
     expect([...new Set(folders)].sort()).toEqual(['content', 'limits', 'messages', 'swarm'])
-    expect(scripts.flatMap(({ modules }) => modules).filter((id) => id.includes('/swarm/')).length).toBe(1)
+    expect(scripts.flatMap(({ modules }) => modules).filter((id) => id.includes('/src/swarm/')).length).toBe(1)
     const entry = scripts.find(({ isEntry }) => isEntry)
     await import(`data:text/javascript,${encodeURIComponent(entry?.code ?? '')}`)
     const { hasCid } = globalThis as unknown as { hasCid: (file: File, cid: string) => Promise<boolean> }
@@ -117,7 +117,7 @@ describe('the weight of @watchfire/element', () => {
     expect(live.length).toBeGreaterThan(0)
     expect(weightOf(live)).toBeLessThanOrEqual(10_000)
     const dialling = scripts.filter(({ modules }) => modules.some((id) => id.endsWith('/dialling-connections.ts')))
-    expect(dialling.map(({ modules }) => modules.some((id) => id.endsWith('/direct-path.ts')))).toEqual([false])
+    expect(dialling.map(({ modules }) => modules.some((id) => id.endsWith('/direct/path.ts')))).toEqual([false])
     expect(weightOf(dialling)).toBeLessThanOrEqual(3_000)
     const view = scripts.filter(({ modules }) => modules.some((id) => /\/element\/(?:src|dist)\/render\.[jt]s$/.test(id)))
     expect(view.map(({ isEntry }) => isEntry)).toEqual([false])

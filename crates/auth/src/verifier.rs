@@ -263,22 +263,16 @@ mod tests {
         auth().outcome(&hs256(claims), now())
     }
 
-    fn pem_file(pem: &str) -> std::path::PathBuf {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("watchfire-auth-{}-{number}.pem", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, pem).unwrap();
-        path
+    fn pem_file(pem: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, pem).unwrap();
+        file
     }
 
     fn open_pem(pem: &str) -> Result<Verifier, AuthError> {
-        let path = pem_file(pem);
-        let settings =
-            AuthSettings { public_key_files: vec![path.clone()], ..AuthSettings::default() };
-        let auth = Verifier::open(&settings);
-        fs::remove_file(path).unwrap();
-        auth
+        let file = pem_file(pem);
+        let public_key_files = vec![file.path().to_owned()];
+        Verifier::open(&AuthSettings { public_key_files, ..AuthSettings::default() })
     }
 
     #[test]
@@ -517,11 +511,11 @@ mod tests {
         let refused = |settings: AuthSettings| Verifier::open(&settings).err().unwrap().to_string();
         let short = AuthSettings { hs256_secret: "x".repeat(31), ..AuthSettings::default() };
         assert!(refused(short).contains("it has 31 bytes"));
-        let path = pem_file(&format!("{}\r\n", "x".repeat(31)));
-        let short = AuthSettings { hs256_secret_file: path.clone(), ..AuthSettings::default() };
+        let file = pem_file(&format!("{}\r\n", "x".repeat(31)));
+        let short =
+            AuthSettings { hs256_secret_file: file.path().to_owned(), ..AuthSettings::default() };
         assert!(refused(short.clone()).contains("it has 31 bytes"));
         assert!(refused(AuthSettings { hs256_secret: SECRET.into(), ..short }).contains("both"));
-        fs::remove_file(path).unwrap();
         for url in ["login", "ftp://a/b", "https://", "file:///etc/passwd"] {
             let settings = AuthSettings { jwks_url: url.into(), ..AuthSettings::default() };
             assert!(refused(settings).contains("auth.jwks_url"), "{url}");

@@ -6,30 +6,23 @@
 //! stream. All other messages are Bitswap messages, on a second stream. Requests are assigned as
 //! with Bitswap. `docs/reference/protocols/leaves.md` has the protocol.
 
-mod frame;
 mod known_lists;
-mod list_message;
 mod peer_lists;
-mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use watchfire_content::Cid;
 
-pub use frame::{FrameError, decode, encode, encoded_len};
-pub use list_message::ListMessage;
-pub use ranges::{Ranges, RangesError};
+pub use crate::message::leaf_frame::{FrameError, decode, encode, encoded_len};
+pub use crate::message::list_message::ListMessage;
+pub use crate::message::ranges::{LEAVES_MAX, Ranges, RangesError};
 
 use crate::{Message, Misbehaviour, Payload, Presence, SessionId, WantEntry, WantKind};
 use known_lists::KnownLists;
 use peer_lists::{Announcement, OurSubscription, PeerLists, TheirSubscription};
 
 pub const PROTOCOL_ID: &str = "/watchfire/leaves/1";
-
-/// Most leaves of one list. Nodes with more links are exchanged with Bitswap. With sha2-256 links
-/// there are none: such a node would be too long for a block.
-pub const LEAVES_MAX: u32 = 1 << 16;
 
 /// Most lists that one peer may subscribe to, with [`LEAVES_MAX`] leaves together. Others are
 /// rejected.

@@ -20,6 +20,9 @@
 mod decode;
 mod encode;
 mod frame;
+pub(crate) mod leaf_frame;
+pub(crate) mod list_message;
+pub(crate) mod ranges;
 
 use std::fmt::Debug;
 
@@ -27,10 +30,11 @@ use watchfire_content::protobuf::ProtobufError;
 use watchfire_content::{Block, BlockError, Cid, CidError};
 use watchfire_types::TraceContext;
 
-use crate::leaves::ListMessage;
 pub use decode::decode;
 pub use encode::{encode, encode_framed};
 pub use frame::FrameReader;
+use list_message::ListMessage;
+use ranges::{Ranges, RangesError};
 
 /// Longest message that is read, in bytes. Every implementation accepts this length.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

@@ -172,21 +172,24 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
+    use tempfile::TempDir;
+
     use super::*;
 
-    /// A folder with a certificate and its key, removed on drop.
-    struct Folder(PathBuf);
+    /// A folder with a certificate and its key.
+    struct Folder(TempDir);
 
     impl Folder {
-        fn new(name: &str) -> Self {
-            let id = std::process::id();
-            let folder = std::env::temp_dir().join(format!("watchfire-reload-{id}-{name}"));
-            fs::create_dir_all(&folder).unwrap();
-            Folder(folder)
+        fn new() -> Self {
+            Folder(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
         }
 
         fn files(&self) -> TlsFiles {
-            TlsFiles { cert: self.0.join("cert.pem"), key: self.0.join("key.pem") }
+            TlsFiles { cert: self.path("cert.pem"), key: self.path("key.pem") }
         }
 
         fn reloader(&self) -> Reloader {
@@ -195,12 +198,6 @@ mod tests {
             let is_renewed_by_hand = current.is_some();
             let certificates = Arc::new(Certificates::new(current));
             Reloader::new(self.files(), certificates, seen, Arc::default(), is_renewed_by_hand)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -217,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_new_pair_is_loaded_once() {
-        let folder = Folder::new("new");
+        let folder = Folder::new();
         write(&folder.files(), &pair());
         let mut reloader = folder.reloader();
         assert!(matches!(reloader.check(), Checked::Unchanged));
@@ -230,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_pair_in_the_middle_of_a_change_is_not_an_error() {
-        let folder = Folder::new("middle");
+        let folder = Folder::new();
         write(&folder.files(), &pair());
         let mut reloader = folder.reloader();
         let (cert, key) = pair();
@@ -242,7 +239,7 @@ mod tests {
 
     #[test]
     fn an_invalid_pair_is_reported_once_and_the_old_one_stays() {
-        let folder = Folder::new("invalid");
+        let folder = Folder::new();
         write(&folder.files(), &pair());
         let mut reloader = folder.reloader();
         let first = reloader.certificates.current();
@@ -265,15 +262,15 @@ mod tests {
 
     #[test]
     fn a_replaced_link_is_a_change() {
-        let folder = Folder::new("links");
+        let folder = Folder::new();
         // Kubernetes swaps the link to the folder; the files are links into it.
         let link = |to: &str| {
-            let _ = fs::remove_file(folder.0.join("next"));
-            std::os::unix::fs::symlink(to, folder.0.join("next")).unwrap();
-            fs::rename(folder.0.join("next"), folder.0.join("data")).unwrap();
+            let _ = fs::remove_file(folder.path("next"));
+            std::os::unix::fs::symlink(to, folder.path("next")).unwrap();
+            fs::rename(folder.path("next"), folder.path("data")).unwrap();
         };
         for version in ["first", "second"] {
-            let inside = folder.0.join(version);
+            let inside = folder.path(version);
             fs::create_dir_all(&inside).unwrap();
             write(
                 &TlsFiles { cert: inside.join("cert.pem"), key: inside.join("key.pem") },
@@ -282,7 +279,7 @@ mod tests {
         }
         link("first");
         for name in ["cert.pem", "key.pem"] {
-            std::os::unix::fs::symlink(format!("data/{name}"), folder.0.join(name)).unwrap();
+            std::os::unix::fs::symlink(format!("data/{name}"), folder.path(name)).unwrap();
         }
         let mut reloader = folder.reloader();
         assert!(matches!(reloader.check(), Checked::Unchanged));
@@ -292,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_certificate_that_is_issued_later_is_loaded() {
-        let folder = Folder::new("later");
+        let folder = Folder::new();
         let mut reloader = folder.reloader();
         assert!(matches!(reloader.check(), Checked::Failed(_)));
         assert!(matches!(reloader.check(), Checked::Unchanged));

@@ -5,33 +5,32 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use tungstenite::Message;
+use serde_json::json;
+use tempfile::TempDir;
 use watchfire::{RunningServer, Server, Settings, StartError, TlsStartError};
 use watchfire_operator::AdminSettings;
+use watchfire_testkit::{Client, DEADLINE, Request, eventually};
 
-/// A timeout that is long enough for a busy machine.
-const DEADLINE: Duration = Duration::from_secs(20);
-
-/// A folder with the files of a certificate, removed on drop.
-struct Folder(PathBuf);
+/// A folder with the files of a certificate.
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("watchfire-tls-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
+    fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     /// Writes a new certificate and its key.
     fn certify(&self) -> CertificateDer<'static> {
         let pair = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-        fs::write(self.0.join("cert.pem"), pair.cert.pem()).unwrap();
-        fs::write(self.0.join("key.pem"), pair.signing_key.serialize_pem()).unwrap();
+        fs::write(self.path("cert.pem"), pair.cert.pem()).unwrap();
+        fs::write(self.path("key.pem"), pair.signing_key.serialize_pem()).unwrap();
         pair.cert.der().clone()
     }
 
@@ -41,8 +40,8 @@ impl Folder {
         settings.server.listen = vec![local];
         settings.server.shards = 2;
         settings.section_mut::<AdminSettings>().listen = vec![local];
-        settings.tls.cert = self.0.join("cert.pem");
-        settings.tls.key = self.0.join("key.pem");
+        settings.tls.cert = self.path("cert.pem");
+        settings.tls.key = self.path("key.pem");
         settings.tls.redirect_listen = vec![local];
         settings
     }
@@ -52,12 +51,6 @@ impl Folder {
             .with(watchfire_operator::Operator::new())
             .start()
             .expect("the server starts")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -83,14 +76,6 @@ fn connect(server: &RunningServer, trusted: &CertificateDer<'static>) -> Option<
     Some(StreamOwned::new(client, stream))
 }
 
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < DEADLINE, "timed out: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// The response of the redirect listener to these bytes, once it has closed the connection.
 fn plain(server: &RunningServer, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.redirect_addresses()[0]).unwrap();
@@ -104,41 +89,33 @@ fn plain(server: &RunningServer, bytes: &[u8]) -> String {
 
 /// The response of the operator's listener to a request for the metrics.
 fn metrics(server: &RunningServer) -> String {
-    let address = server.addresses_of("operator")[0];
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    Request::get("/metrics").to(server.addresses_of("operator")[0]).text().to_owned()
 }
 
 #[test]
 fn changed_files_are_loaded_without_closing_connections() {
-    let folder = Folder::new("changed");
+    let folder = Folder::new();
     let first = folder.certify();
     let server = folder.server();
     let stream = connect(&server, &first).expect("the first certificate");
     let url = "wss://localhost/socket/websocket?vsn=2.0.0";
-    let (mut open, _) = tungstenite::client(url, stream).unwrap();
+    let mut open = Client::over(stream, url).unwrap();
 
     let second = folder.certify();
     eventually("the new certificate is used", || connect(&server, &second).is_some());
     assert!(connect(&server, &first).is_none());
 
     // A key of another certificate: the pair stays, and SIGHUP changes nothing.
-    let key = fs::read(folder.0.join("key.pem")).unwrap();
+    let key = fs::read(folder.path("key.pem")).unwrap();
     folder.certify();
-    fs::write(folder.0.join("key.pem"), key).unwrap();
+    fs::write(folder.path("key.pem"), key).unwrap();
     hang_up();
     assert!(connect(&server, &second).is_some());
 
     let last = folder.certify();
     hang_up();
     eventually("SIGHUP loads the pair", || connect(&server, &last).is_some());
-    open.send(Message::text(r#"[null,"1","phoenix","heartbeat",{}]"#)).unwrap();
-    assert!(open.read().unwrap().into_text().unwrap().contains("phx_reply"));
+    assert_eq!(open.push("phoenix", "heartbeat", json!({}))["status"], "ok");
 }
 
 /// Sends SIGHUP to this process, in which a server with TLS runs.
@@ -148,7 +125,7 @@ fn hang_up() {
 
 #[test]
 fn plain_http_is_redirected_to_the_port_of_tls() {
-    let folder = Folder::new("redirected");
+    let folder = Folder::new();
     folder.certify();
     let server = folder.server();
     let response = plain(&server, b"GET /a?b=c HTTP/1.1\r\nHost: a.example:80\r\n\r\n");
@@ -163,7 +140,7 @@ fn plain_http_is_redirected_to_the_port_of_tls() {
 
 #[test]
 fn invalid_requests_to_the_redirect_listener_are_refused() {
-    let folder = Folder::new("invalid");
+    let folder = Folder::new();
     folder.certify();
     let server = folder.server();
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(20_000));
@@ -188,7 +165,7 @@ fn invalid_requests_to_the_redirect_listener_are_refused() {
 
 #[test]
 fn clients_that_send_slowly_cannot_keep_others_out() {
-    let folder = Folder::new("slow");
+    let folder = Folder::new();
     folder.certify();
     let server = folder.server();
     let address = server.redirect_addresses()[0];
@@ -208,7 +185,7 @@ fn clients_that_send_slowly_cannot_keep_others_out() {
 
 #[test]
 fn a_start_that_fails_inside_a_runtime_is_an_error() {
-    let folder = Folder::new("failed");
+    let folder = Folder::new();
     folder.certify();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut settings = folder.settings();
@@ -221,7 +198,7 @@ fn a_start_that_fails_inside_a_runtime_is_an_error() {
 
 #[test]
 fn metrics_name_the_end_of_the_certificate_and_count_loads() {
-    let folder = Folder::new("metrics");
+    let folder = Folder::new();
     folder.certify();
     let server = folder.server();
     let text = metrics(&server);
@@ -240,7 +217,7 @@ fn metrics_name_the_end_of_the_certificate_and_count_loads() {
 
 #[test]
 fn settings_that_contradict_each_other_prevent_the_start() {
-    let folder = Folder::new("contradicting");
+    let folder = Folder::new();
     folder.certify();
     let error = |settings: Settings| match Server::new(settings).start() {
         Err(StartError::Tls(error)) => error,

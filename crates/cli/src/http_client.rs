@@ -156,6 +156,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
+    use watchfire_testkit::{response, serve_http};
+
     use super::*;
 
     /// Sends a request to a server that reads its head and then does this, once.
@@ -232,22 +234,14 @@ mod tests {
     fn the_head_of_a_request_has_its_headers() {
         let head = |request: Request| {
             let (sender, receiver) = std::sync::mpsc::channel();
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let authority = listener.local_addr().unwrap().to_string();
-            let serving = thread::spawn(move || {
-                let mut stream = listener.accept().unwrap().0;
-                let mut buffer = [0; 1024];
-                let mut received = Vec::new();
-                while !received.ends_with(b"}") && !received.ends_with(b"\r\n\r\n") {
-                    let len = stream.read(&mut buffer).unwrap();
-                    received.extend_from_slice(&buffer[..len]);
-                }
-                sender.send(String::from_utf8(received).unwrap()).unwrap();
-                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            let authority = serve_http(move |request| {
+                let body = String::from_utf8_lossy(&request.body);
+                sender.send(format!("{}{body}", request.head)).unwrap();
+                Some(response("200 OK", &[], ""))
             });
+            let authority = authority.to_string();
             let server = format!("http://{authority}").parse().unwrap();
             HttpClient::new(&server, LONG, 10).unwrap().exchange_blocking(&request).unwrap();
-            serving.join().unwrap();
             receiver.recv().unwrap().replace(&authority, "h")
         };
         let post = Request {

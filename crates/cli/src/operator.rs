@@ -7,7 +7,9 @@ use std::time::Duration;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use watchfire_operator::answers::LimitUse;
 use watchfire_page_client::ServerUrl;
+use watchfire_report::units;
 
 use crate::http_client::{Answer, HttpClient, Request};
 use crate::secret;
@@ -139,73 +141,19 @@ impl Operator {
     }
 }
 
-/// `/admin/state`: the server in the last second. These types have the fields that this program shows.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct State {
-    pub version: String,
-    /// Unix time in milliseconds, as all times.
-    pub now_ms: u64,
-    pub started_ms: u64,
-    pub machine: String,
-    pub machines: Vec<String>,
-    pub processes: Vec<Process>,
-    pub missing_processes: Vec<u16>,
-    pub limits: Vec<LimitUse>,
-    pub troubles: Vec<Trouble>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Process {
-    pub process: u16,
-    pub clients: f64,
-    pub channels: f64,
-    pub topics: f64,
-    pub queued_bytes: f64,
-    pub resident_bytes: f64,
-    /// Cores in use.
-    pub cpu: f64,
-    /// The share of time in which each event loop did not wait.
-    pub busy: Vec<f64>,
-    pub open_fds: f64,
-    pub max_fds: f64,
-    pub uptime_seconds: f64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct LimitUse {
-    pub name: String,
-    pub used: f64,
-    pub max: f64,
-    /// `"bytes"`, `"share"`, or empty for a count.
-    pub unit: String,
-    /// The setting that changes it; empty for none.
-    pub setting: String,
-}
-
-impl LimitUse {
-    /// The used part, from 0 to 1.
-    pub fn share(&self) -> f64 {
-        let share = self.used / self.max;
-        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+/// A used or allowed amount of a limit, as people read it.
+pub fn amount(limit: &LimitUse, value: f64) -> String {
+    match limit.unit.as_str() {
+        "bytes" => units::binary_bytes(value as u64),
+        "share" => units::percent(value, 0),
+        _ => units::count(value as u64),
     }
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Trouble {
-    pub since_ms: u64,
-    /// The fault, in one sentence.
-    pub summary: String,
-    /// The remedy, in one sentence.
-    pub fix: String,
-    pub page: String,
 }
 
 #[cfg(test)]
 mod tests {
+    use watchfire_operator::answers::State;
+
     use super::*;
 
     fn read(status: u16, body: &str, token: Option<&str>) -> Result<State, String> {
@@ -228,12 +176,5 @@ mod tests {
         let refused = error(403, r#"{"reason":"no token","message":"Set admin.token."}"#);
         assert_eq!(refused, "http://127.0.0.1:4010 refuses the call: Set admin.token.");
         assert!(error(200, r#"{"processes":1}"#).contains("of the same version"));
-    }
-
-    #[test]
-    fn the_share_of_a_limit_is_always_from_0_to_1() {
-        let share = |used, max| LimitUse { used, max, ..LimitUse::default() }.share();
-        assert_eq!([share(1.0, 4.0), share(5.0, 4.0), share(0.0, 0.0)], [0.25, 1.0, 0.0]);
-        assert_eq!([share(1.0, 0.0), share(-1.0, 1.0)], [0.0, 0.0]);
     }
 }

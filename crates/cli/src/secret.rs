@@ -46,11 +46,11 @@ mod tests {
             let error = read(None, Some(bad)).unwrap_err().to_string();
             assert!(error.contains("in KEY"), "{error}");
         }
-        let file = std::env::temp_dir().join(format!("watchfire-secret-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
         fs::write(&file, "from the file\n").unwrap();
-        let found = read(Some(&file), variable);
+        assert_eq!(read(Some(&file), variable).unwrap().as_deref(), Some("from the file"));
         fs::remove_file(&file).unwrap();
-        assert_eq!(found.unwrap().as_deref(), Some("from the file"));
         assert!(read(Some(&file), variable).is_err(), "it is gone");
     }
 }

@@ -13,9 +13,8 @@ use watchfire_cluster::bus::{Bus, BusLimits, Handler, LocalBus, Loss};
 use watchfire_cluster::nats::{
     ClaimError, JoinError, Links, Machine, NatsError, NatsSettings, Process,
 };
+use watchfire_testkit::eventually;
 use watchfire_types::NodeId;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A NATS server of a cluster, which ends with the test.
 struct NatsServer {
@@ -79,7 +78,7 @@ fn start_configured(configurations: &[&str]) -> Vec<NatsServer> {
     };
     let servers: Vec<_> = ports.iter().zip(&routes).zip(configurations).map(start).collect();
     for server in &servers {
-        wait_until("a NATS server listens", || {
+        eventually("a NATS server listens", || {
             std::net::TcpStream::connect(("127.0.0.1", server.port)).is_ok()
         });
     }
@@ -89,14 +88,6 @@ fn start_configured(configurations: &[&str]) -> Vec<NatsServer> {
 fn settings(servers: &[NatsServer], prefix: &str) -> NatsSettings {
     let urls = servers.iter().map(|server| format!("nats://127.0.0.1:{}", server.port)).collect();
     NatsSettings { urls, prefix: prefix.into(), ..NatsSettings::default() }
-}
-
-fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_true() {
-        assert!(started.elapsed() < PATIENCE, "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[derive(Default)]
@@ -171,7 +162,7 @@ impl Drop for Host {
 }
 
 fn wait_for_links(hosts: &[Host]) {
-    wait_until("all hosts are linked", || {
+    eventually("all hosts are linked", || {
         hosts.iter().all(|host| host.bus.nodes().len() == hosts.len() - 1)
     });
 }
@@ -189,7 +180,7 @@ async fn a_broadcast_reaches_the_interested_machines_only() {
 
     let _ = hosts[1].bus.subscribe("orders");
     let interested = (hosts[1].me(), "orders".to_owned());
-    wait_until("the first host knows", || hosts[0].seen.0.lock().interested.contains(&interested));
+    eventually("the first host knows", || hosts[0].seen.0.lock().interested.contains(&interested));
     let bytes_before = hosts[2].bus.totals().bytes_in;
     for number in 0..1_000_u64 {
         let mut message = number.to_be_bytes().to_vec();
@@ -197,7 +188,7 @@ async fn a_broadcast_reaches_the_interested_machines_only() {
         assert_eq!(hosts[0].bus.publish("orders", message.into(), Loss::Cut), 1);
     }
     let from = hosts[0].me();
-    wait_until("all have arrived", || hosts[1].numbers_from(from).len() == 1_000);
+    eventually("all have arrived", || hosts[1].numbers_from(from).len() == 1_000);
     assert!(hosts[1].numbers_from(from).into_iter().eq(0..1_000));
     assert_eq!(hosts[2].numbers_from(from), [0; 0]);
     assert!(hosts[2].bus.totals().bytes_in - bytes_before < 1_000, "bytes without interest");
@@ -223,7 +214,7 @@ async fn no_message_is_lost_when_nats_servers_die() {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        wait_until("all have arrived", || hosts[1].numbers_from(from).len() as u64 == sent);
+        eventually("all have arrived", || hosts[1].numbers_from(from).len() as u64 == sent);
     }
     assert!(hosts[1].numbers_from(from).into_iter().eq(0..sent));
     for host in &hosts {
@@ -245,13 +236,13 @@ async fn a_process_that_stops_is_gone_at_once_and_a_silent_cluster_after_six_sec
     let mut gone = hosts.remove(2);
     let (node, stopped) = (gone.me(), Instant::now());
     gone.links.take();
-    wait_until("the others know", || hosts.iter().all(|host| host.seen.0.lock().downs == [node]));
+    eventually("the others know", || hosts.iter().all(|host| host.seen.0.lock().downs == [node]));
     // Without its notice, the others would know after six seconds.
     assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
 
     let ended = Instant::now();
     servers[0].kill();
-    wait_until("the others are gone", || hosts.iter().all(|host| host.bus.nodes().is_empty()));
+    eventually("the others are gone", || hosts.iter().all(|host| host.bus.nodes().is_empty()));
     let after = ended.elapsed();
     assert!(after > Duration::from_secs(4) && after < Duration::from_secs(10), "{after:?}");
 }
@@ -279,7 +270,7 @@ fn assert_large_messages_arrive(from: &Host, to: &Host) {
         message.resize(4 << 20, number as u8);
         from.bus.send(to.me(), message.into(), Loss::Cut).unwrap();
     }
-    wait_until("all have arrived", || to.numbers_from(from.me()).len() == 8);
+    eventually("all have arrived", || to.numbers_from(from.me()).len() == 8);
     let seen = to.seen.0.lock();
     for ((_, message), number) in seen.messages.iter().zip(0_u8..) {
         assert_eq!(message.len(), 4 << 20);
@@ -318,8 +309,8 @@ async fn a_server_with_a_smaller_max_payload_takes_over() {
     servers[0].kill();
     // Packets of 64 KiB, which the other server does not accept: their link ends, and the next one is good.
     hosts[0].bus.send(hosts[1].me(), vec![7; 1 << 20].into(), Loss::Cut).unwrap();
-    wait_until("a packet is refused", || hosts[0].totals().refused > 0);
-    wait_until("the link has ended", || hosts.iter().all(|host| host.totals().ended > 0));
+    eventually("a packet is refused", || hosts[0].totals().refused > 0);
+    eventually("the link has ended", || hosts.iter().all(|host| host.totals().ended > 0));
     wait_for_links(&hosts);
     hosts.iter().for_each(|host| host.seen.0.lock().messages.clear());
     assert_large_messages_arrive(&hosts[0], &hosts[1]);
@@ -351,7 +342,7 @@ async fn nobody_is_gone_while_the_only_server_is_away_for_a_few_seconds() {
         servers[0].restart();
         hosts[0].bus.send(hosts[1].me(), sent.to_be_bytes().to_vec().into(), Loss::Cut).unwrap();
         let from = hosts[0].me();
-        wait_until("a message arrives", || hosts[1].numbers_from(from).len() as u64 == sent);
+        eventually("a message arrives", || hosts[1].numbers_from(from).len() as u64 == sent);
         // Longer than the silence after which a process counts as gone.
         tokio::time::sleep(Duration::from_secs(7)).await;
         for host in &hosts {

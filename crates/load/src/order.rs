@@ -5,15 +5,23 @@
 
 use std::collections::BTreeMap;
 
+use watchfire_types::Instant;
+
 /// The names of the counters in the results.
 pub(crate) const COUNTERS: [&str; 3] = [RECEIVED, REPEATED, MISSING];
 pub(crate) const RECEIVED: &str = "in_order_received";
 pub(crate) const REPEATED: &str = "in_order_repeated";
 pub(crate) const MISSING: &str = "in_order_missing";
 
-/// The last number of each sender.
+/// The numbers that one user has given to its messages, and those that it has received.
 #[derive(Debug, Default)]
-pub(crate) struct Order(BTreeMap<u32, u32>);
+pub(crate) struct Order {
+    sent: u32,
+    /// The last number of each sender.
+    received: BTreeMap<u32, u32>,
+    /// When its websocket was opened.
+    opened_at: Instant,
+}
 
 /// How a number follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +33,22 @@ pub(crate) enum Step {
 }
 
 impl Order {
+    /// The number of the next message.
+    pub(crate) fn next_number(&mut self) -> u32 {
+        self.sent += 1;
+        self.sent
+    }
+
+    pub(crate) fn note_opened(&mut self, now: Instant) {
+        self.opened_at = now;
+    }
+
+    pub(crate) fn opened_at(&self) -> Instant {
+        self.opened_at
+    }
+
     pub(crate) fn note(&mut self, sender: u32, number: u32) -> Step {
-        let last = self.0.entry(sender).or_insert(number.saturating_sub(1));
+        let last = self.received.entry(sender).or_insert(number.saturating_sub(1));
         match number.checked_sub(*last) {
             None | Some(0) => Step::Repeated,
             Some(step) => {

@@ -371,9 +371,7 @@ mod tests {
     use crate::tally::StepDelta;
 
     fn results(workers: usize) -> Results {
-        let text = "targets = [{ url = 'ws://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
-                    sessions = [{ steps = [{ connect = { path = '/' } }] }]";
-        Results::new("long", &Scenario::parse("long.toml", text).unwrap(), workers)
+        Results::new("long", &crate::scenario::connecting(""), workers)
     }
 
     #[test]

@@ -77,8 +77,7 @@ pub fn run_worker(
 pub fn echo(source: &Source) -> anyhow::Result<()> {
     let scenario = source.scenario()?;
     let share = Share { index: 0, count: 1 };
-    let mut engine = Engine::new(&scenario, share, Clock::from_origin(monotonic()))?;
-    engine.echoes = true;
-    engine.run(&StopFlag::default(), |_| true)?;
+    let engine = Engine::new(&scenario, share, Clock::from_origin(monotonic()))?;
+    engine.echoing().run(&StopFlag::default(), |_| true)?;
     Ok(())
 }

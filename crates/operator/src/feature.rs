@@ -17,19 +17,26 @@ use watchfire::internal::{log_requests, refuse_call as refuse, state_file};
 use watchfire::{LogSettings, Settings};
 use watchfire_sockets::RequestHead;
 
-use super::FORMAT;
 use super::access::Access;
 use super::denied_addresses::DeniedAddresses;
 use super::listener::{AdminServer, check, open_listeners};
+use super::machine_record::MachineRecord;
 use super::metrics_page::MetricsPage;
+use super::page;
+use super::process_calls::{ProcessCalls, ServerParts};
 use super::profiles::ProfileCalls;
-use super::recorded::Recorded;
 use super::recorder::RecorderThread;
 use super::settings::AdminSettings;
 use super::troubles::{TroubleMetrics, Watch};
-use super::view::{OperatorParts, OperatorView};
 
 const NAME: &str = "operator";
+
+const NOT_FOUND: &str =
+    "Not found. The operator's listener has a page at /, /metrics, and calls under /admin.\n";
+
+/// A hash of samples of all messages between the parts of this crate in several processes. A part with another
+/// format is another part, which an older process does not have.
+const FORMAT: u64 = 0xee56_28f9_5229_a25e;
 
 /// The file of the operator's history, in the service's state folder.
 const HISTORY_FILE: &str = "operator-history";
@@ -95,22 +102,21 @@ impl Feature for Operator {
         let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
         let watch = Watch::new(foundation.troubles);
         let troubles = Arc::new(TroubleMetrics::new(&watch));
-        let view = OperatorView::new(OperatorParts {
-            link: link(NAME),
+        let parts = ServerParts {
             endpoint: foundation.endpoint.clone(),
             metrics_page: metrics_page.clone(),
             troubles: troubles.clone(),
             denied_addresses: denied.clone(),
             limits: settings.limits.clone(),
             history_bytes_max: settings.channels.history_bytes_max,
-            recorded: Recorded::new(foundation.figures, watch),
-            is_successor: foundation.is_successor,
-        });
+        };
+        let record = MachineRecord::new(foundation.figures, watch);
+        let calls = ProcessCalls::new(link(NAME), parts, record, foundation.is_successor);
         Ok(vec![Arc::new(OperatorPart {
             metrics_page,
             denied,
             troubles,
-            view: Arc::new(view),
+            calls: Arc::new(calls),
             profiles: Arc::new(ProfileCalls::new(link("profiles"))),
             access: Arc::new(Access::new(&token, foundation.metrics)),
             log: settings.log.clone(),
@@ -125,7 +131,7 @@ struct OperatorPart {
     metrics_page: Arc<MetricsPage>,
     denied: Arc<DeniedAddresses>,
     troubles: Arc<TroubleMetrics>,
-    view: Arc<OperatorView>,
+    calls: Arc<ProcessCalls>,
     profiles: Arc<ProfileCalls>,
     access: Arc<Access>,
     log: LogSettings,
@@ -148,13 +154,14 @@ impl OperatorPart {
         let of_parts = parts.iter().filter(|_| self.access.has_token());
         let of_parts = of_parts.map(|part| part.clone().operator_routes());
         let calls = of_parts
-            .fold(self.view.clone().routes(), Router::merge)
-            .route_layer(middleware::from_fn_with_state(self.access.clone(), authorize))
-            .merge(self.profiles.clone().routes(self.access.clone()));
+            .fold(self.calls.clone().routes(), Router::merge)
+            .merge(self.profiles.clone().routes())
+            .route_layer(middleware::from_fn_with_state(self.access.clone(), authorize));
         let keyed: Vec<Router> =
             parts.iter().filter_map(|part| part.clone().keyed_operator_routes()).collect();
         let serves_api = !keyed.is_empty();
-        let router = crate::routes(self.metrics_page.clone(), calls);
+        let router = page::routes().merge(self.metrics_page.clone().routes()).merge(calls);
+        let router = router.fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND));
         let router = keyed.into_iter().fold(router, Router::merge);
         Routes { router: log_requests(router, &self.log), serves_api }
     }
@@ -187,7 +194,7 @@ impl Part for OperatorPart {
         vec![
             self.metrics_page.clone(),
             self.denied.clone(),
-            self.view.clone(),
+            self.calls.clone(),
             self.profiles.clone(),
         ]
     }
@@ -206,14 +213,14 @@ impl Part for OperatorPart {
         started: &Started<'_>,
     ) -> Result<Option<Box<dyn Running>>, FeatureError> {
         let listeners = std::mem::take(&mut *self.listeners.lock());
-        let records = self.view.records() && !listeners.is_empty();
+        let records = self.calls.records() && !listeners.is_empty();
         let Routes { router, serves_api } = self.routes.get().expect("it has seen all parts");
         let server = AdminServer::start(listeners, router.clone(), &self.access, *serves_api)?;
         let recorder = match records {
             true => {
                 let AdminSettings { history_file, .. } = started.settings.section();
                 let file = state_file(&history_file, HISTORY_FILE);
-                let started = RecorderThread::start(self.view.clone(), file);
+                let started = RecorderThread::start(self.calls.clone(), file);
                 Some(started.map_err(|error| format!("cannot start a thread: {error}"))?)
             }
             false => None,
@@ -245,5 +252,26 @@ impl Gate for DeniedAddresses {
             },
             false => Verdict::Pass,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire::internal::format_of;
+
+    use super::FORMAT;
+    use crate::{denied_addresses, metrics_page, process_calls, profiles};
+
+    /// Counted up when a message has another meaning, and its bytes are the same.
+    const MEANING: u64 = 1;
+
+    #[test]
+    fn the_format_changes_with_every_message_between_processes() {
+        let mut samples = denied_addresses::message_samples();
+        samples.extend(metrics_page::message_samples());
+        samples.extend(process_calls::message_samples());
+        samples.extend(profiles::message_samples());
+        let format = format!("{:#018x}", format_of(MEANING, &samples));
+        assert_eq!(format, format!("{FORMAT:#018x}"), "set FORMAT to the first value");
     }
 }

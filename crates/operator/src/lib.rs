@@ -14,71 +14,35 @@
 //! no route of it is ever on the public port. With several processes, all share its sockets: each may answer, and
 //! shows the state of all. `listener` has the sockets, and `guard` decides which requests are answered.
 //!
-//! The first process of a machine *records*: once a second it asks all processes of the machine for their metrics
-//! (`recorder`), computes a row of figures and adds it to the history (`record`), and looks for trouble
-//! (`troubles`). Any process answers a request: it asks the recorder of the machine for what was recorded, and
-//! all processes for what they have now (`view`, `routes`).
+//! The first process of a machine *records*: once a second `recorder` asks all processes of the machine for their
+//! metrics, computes a row of `figures`, and looks for `troubles`. The result is the `machine_record`. Any process
+//! answers a request (`routes`): it asks the recorder of the machine for what was recorded, and all processes for
+//! what they have now (`process_calls`). [`answers`] has the types of the answers, for programs that read them.
 //!
 //! The feature `profiles` adds CPU profiles of a process (`profiles`).
 
 mod access;
+pub mod answers;
 mod client_call;
 mod denied_addresses;
 mod feature;
+mod figures;
 mod guard;
 mod listener;
+mod machine_record;
 mod machines;
 mod metrics_page;
 mod page;
+mod process_calls;
 mod profiles;
-mod record;
-mod recorded;
 mod recorder;
+mod refusal;
 mod routes;
 mod settings;
 mod troubles;
-mod view;
-
-use std::sync::Arc;
-
-use axum::Router;
-use http::StatusCode;
 
 pub use self::feature::Operator;
 pub use self::listener::AdminError;
-use self::metrics_page::MetricsPage;
 #[cfg(feature = "profiles")]
 pub use self::profiles::{CpuProfile, Profile, ProfileError};
 pub use self::settings::AdminSettings;
-
-fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
-    let routes = page::routes().merge(metrics_page.routes()).merge(calls);
-    routes.fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))
-}
-
-const NOT_FOUND: &str =
-    "Not found. The operator's listener has a page at /, /metrics, and calls under /admin.\n";
-
-/// A hash of samples of all messages between the parts of this crate in several processes. A part with another
-/// format is another part, which an older process does not have.
-const FORMAT: u64 = 0xee56_28f9_5229_a25e;
-
-#[cfg(test)]
-mod tests {
-    use watchfire::internal::format_of;
-
-    use super::*;
-
-    /// Counted up when a message has another meaning, and its bytes are the same.
-    const MEANING: u64 = 1;
-
-    #[test]
-    fn the_format_changes_with_every_message_between_processes() {
-        let mut samples = denied_addresses::message_samples();
-        samples.extend(metrics_page::message_samples());
-        samples.extend(view::message_samples());
-        samples.extend(profiles::message_samples());
-        let format = format!("{:#018x}", format_of(MEANING, &samples));
-        assert_eq!(format, format!("{FORMAT:#018x}"), "set FORMAT to the first value");
-    }
-}

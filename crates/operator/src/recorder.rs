@@ -1,4 +1,8 @@
 //! Records once a second, on a thread of its own.
+//!
+//! The figures matter most while the event loops are overloaded. On one of them, the recorder would miss the seconds
+//! that an operator wants to see. The first process of a machine records for all, so each figure and each trouble
+//! exists once, however many processes there are.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +15,10 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use watchfire::internal::unix_millis;
 
-use super::record::{Column, Event, HistoryFileError, Row, Sampler, Step, SystemFigures};
+use super::answers::{Event, Trouble};
+use super::figures::{Column, HistoryFileError, Row, Sampler, Step, SystemFigures};
+use super::process_calls::ProcessCalls;
 use super::troubles::{Change, Look};
-use super::view::OperatorView;
 
 /// The time between two samples.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -27,13 +32,13 @@ pub(crate) struct RecorderThread {
 
 impl RecorderThread {
     /// Starts the thread. `file` keeps the history over a restart; empty for none.
-    pub fn start(operator: Arc<OperatorView>, file: PathBuf) -> io::Result<Self> {
+    pub fn start(calls: Arc<ProcessCalls>, file: PathBuf) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("recorder".into()).spawn(move || {
             let _vital = VitalThread::enter("recorder");
             runtime.block_on(async {
-                let mut recorder = Recorder::new(operator, file);
+                let mut recorder = Recorder::new(calls, file);
                 tokio::select! {
                     () = recorder.run() => {}
                     _ = stopped => {}
@@ -54,7 +59,7 @@ impl Drop for RecorderThread {
 }
 
 struct Recorder {
-    operator: Arc<OperatorView>,
+    calls: Arc<ProcessCalls>,
     /// `None`: there is none, or it cannot be used.
     file: Option<PathBuf>,
     /// The folder whose disk is watched; empty for none.
@@ -67,11 +72,11 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(operator: Arc<OperatorView>, file: PathBuf) -> Self {
+    fn new(calls: Arc<ProcessCalls>, file: PathBuf) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-        let sampler = Sampler::new(operator.recorded.lock().history.columns().clone());
+        let sampler = Sampler::new(calls.record.lock().history.columns().clone());
         Recorder {
-            operator,
+            calls,
             file: Some(file).filter(|file| !file.as_os_str().is_empty()),
             folder,
             sampler,
@@ -94,11 +99,11 @@ impl Recorder {
     /// Uses the file as soon as the server that this one replaces has ended.
     fn attach_file(&mut self) {
         let Some(file) = &self.file else { return };
-        let mut recorded = self.operator.recorded.lock();
-        if recorded.history.has_file() {
+        let mut record = self.calls.record.lock();
+        if record.history.has_file() {
             return;
         }
-        match recorded.history.attach(file) {
+        match record.history.attach(file) {
             Ok(()) => tracing::debug!(file = %file.display(), "the operator's history goes on"),
             Err(HistoryFileError::InUse) => {}
             Err(HistoryFileError::File(error)) => {
@@ -113,7 +118,7 @@ impl Recorder {
     }
 
     async fn sample(&mut self) {
-        let snapshots = self.operator.metrics_page.collect().await;
+        let snapshots = self.calls.server.metrics_page.collect().await;
         let system = SystemFigures::read(&self.folder);
         let (wall, steady) = (SystemTime::now(), SystemInstant::now());
         // The steady clock never jumps, so a difference is a step of the wall clock.
@@ -123,37 +128,37 @@ impl Recorder {
             });
         let sample =
             self.sampler.sample(unix_millis(wall), steady - self.started, &snapshots, &system);
-        let cluster = self.operator.link.cluster();
+        let cluster = self.calls.link.cluster();
         self.sampler.retain(|node| cluster.is_up(node));
         let missing = cluster.missing();
         self.note_certificate(&sample.row);
         self.add_minute(&sample.row);
 
-        let mut recorded = self.operator.recorded.lock();
-        let changes = recorded.watch.look(&Look {
+        let mut record = self.calls.record.lock();
+        let changes = record.watch.look(&Look {
             row: &sample.row,
             columns: &self.sampler.columns,
             processes: &sample.processes,
             missing: &missing,
             system: &system,
-            queued_bytes_max: self.operator.limits.queued_bytes_max as f64,
+            queued_bytes_max: self.calls.server.limits.queued_bytes_max as f64,
             clock_jump,
             uptime: self.started.elapsed(),
         });
         for change in changes {
-            recorded.history.add_event(event_of(&change, sample.row.time_ms));
+            record.history.add_event(event_of(&change, sample.row.time_ms));
         }
-        self.operator.troubles.set(&recorded.watch.troubles());
-        recorded.history.add(Step::Second, sample.row);
-        recorded.processes = sample.processes;
-        recorded.system = system;
-        recorded.missing = missing;
+        self.calls.server.troubles.set(&record.watch.troubles());
+        record.history.add(Step::Second, sample.row);
+        record.processes = sample.processes;
+        record.system = system;
+        record.missing = missing;
     }
 
     /// Notes an event when a new certificate is served.
     fn note_certificate(&self, row: &Row) {
         if row.get(Column::CertificateLoads).is_some_and(|loads| loads > 0.0) {
-            self.operator.note("certificate", "A new TLS certificate is served");
+            self.calls.note("certificate", "A new TLS certificate is served");
         }
     }
 
@@ -164,7 +169,7 @@ impl Recorder {
             && minute(first) != minute(row)
         {
             let time_ms = minute(first) * Step::Minute.millis();
-            let history = &mut self.operator.recorded.lock().history;
+            let history = &mut self.calls.record.lock().history;
             let mean = Row::mean(history.columns(), time_ms, &self.minute);
             history.add(Step::Minute, mean);
             self.minute.clear();
@@ -177,14 +182,13 @@ impl Recorder {
 fn event_of(change: &Change, time_ms: u64) -> Event {
     let (kind, text) = match change {
         Change::Began(trouble) => {
-            let (kind, summary, fix, page) =
-                (trouble.kind, &trouble.summary, trouble.fix, &trouble.page);
+            let Trouble { kind, summary, fix, page, .. } = trouble;
             tracing::warn!(kind, summary, fix, page, "trouble began");
-            ("trouble_begin", trouble.summary.clone())
+            ("trouble_begin", summary.clone())
         }
         Change::Ended(trouble) => {
             let seconds = time_ms.saturating_sub(trouble.since_ms) / 1_000;
-            tracing::info!(kind = trouble.kind, seconds, "trouble ended");
+            tracing::info!(kind = trouble.kind.as_str(), seconds, "trouble ended");
             ("trouble_end", format!("{} lasted {seconds} s", trouble.kind))
         }
     };

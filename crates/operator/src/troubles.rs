@@ -37,10 +37,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::Serialize;
 use watchfire::feature::{self, Figures, MetricWriter};
 
-use super::record::{Column, Columns, ProcessFigures, Row, SystemFigures};
+use super::answers::{Process, Trouble};
+use super::figures::{Column, Columns, Row, SystemFigures};
 
 /// The page that says how to confirm a trouble and what to do.
 const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/reference/diagnosis.md");
@@ -60,7 +60,7 @@ const ADMIN_REFUSALS: f64 = 2.0;
 pub(super) struct Look<'a> {
     pub row: &'a Row,
     pub columns: &'a Columns,
-    pub processes: &'a BTreeMap<u16, ProcessFigures>,
+    pub processes: &'a BTreeMap<u16, Process>,
     /// Processes that do not serve clients, by their slots.
     pub missing: &'a [u16],
     pub system: &'a SystemFigures,
@@ -350,7 +350,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// The troubles that last, for the metrics. Only the process that records has them.
 pub(crate) struct TroubleMetrics {
     kinds: Vec<&'static str>,
-    lasting: Mutex<Option<Vec<&'static str>>>,
+    lasting: Mutex<Option<Vec<String>>>,
 }
 
 impl TroubleMetrics {
@@ -360,27 +360,18 @@ impl TroubleMetrics {
     }
 
     pub(super) fn set(&self, troubles: &[Trouble]) {
-        *self.lasting.lock() = Some(troubles.iter().map(|trouble| trouble.kind).collect());
+        *self.lasting.lock() = Some(troubles.iter().map(|trouble| trouble.kind.clone()).collect());
     }
 
     /// Writes whether each trouble lasts.
     pub fn write_metrics(&self, writer: &mut MetricWriter) {
         let lasting = self.lasting.lock();
         let Some(lasting) = &*lasting else { return };
-        let value = |kind: &&'static str| (*kind, lasting.contains(kind).into());
+        let lasts = |kind: &str| lasting.iter().any(|lasting| lasting == kind);
+        let value = |kind: &&'static str| (*kind, lasts(kind).into());
         let values: Vec<(&'static str, u64)> = self.kinds.iter().map(value).collect();
         writer.gauges("trouble", "Whether a trouble lasts", "kind", &values);
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Trouble {
-    pub kind: &'static str,
-    pub since_ms: u64,
-    /// The fault, as it is now.
-    pub summary: String,
-    pub fix: &'static str,
-    pub page: String,
 }
 
 /// A trouble that began or ended.
@@ -450,7 +441,7 @@ impl CheckState {
                 self.in_a_row += 1;
                 if self.in_a_row >= check.begins_after {
                     let page = format!("{PAGE}#{}", check.kind);
-                    let (kind, fix) = (check.kind, check.fix);
+                    let (kind, fix) = (check.kind.to_owned(), check.fix.to_owned());
                     let trouble = Trouble { kind, since_ms: time_ms, summary, fix, page };
                     *self = CheckState { in_a_row: 0, trouble: Some(trouble.clone()) };
                     return Some(Change::Began(trouble));
@@ -503,8 +494,7 @@ mod tests {
     }
 
     fn look_with(watch: &mut Watch, columns: &Columns, row: &Row) -> Vec<Change> {
-        let process =
-            ProcessFigures { busy: vec![0.2, 0.95], max_fds: 100.0, ..Default::default() };
+        let process = Process { busy: vec![0.2, 0.95], max_fds: 100.0, ..Process::default() };
         watch.look(&Look {
             row,
             columns,
@@ -525,7 +515,7 @@ mod tests {
             began.extend(look_at(&mut watch, &row(second * 1_000, &[(Column::BusyMax, 0.95)])));
         }
         let [Change::Began(trouble)] = &began[..] else { panic!("{began:?}") };
-        assert_eq!((trouble.kind, trouble.since_ms), ("shard_busy", 4_000));
+        assert_eq!((&*trouble.kind, trouble.since_ms), ("shard_busy", 4_000));
         assert_eq!(trouble.summary, "Event loop 1 of process 3 is 95 % busy");
         assert!(trouble.page.ends_with("/docs/reference/diagnosis.md#shard_busy"));
         assert_eq!(watch.troubles().len(), 1);

@@ -2,15 +2,13 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use serde_json::json;
 use support::Program;
-use tungstenite::Message;
-
-const DEADLINE: Duration = Duration::from_secs(60);
+use watchfire_testkit::{Answer, Client, DEADLINE, Request, eventually};
 
 struct Server(Program);
 
@@ -25,64 +23,53 @@ impl Server {
 
     /// Blocks the event loop that serves a new client.
     fn block(&self) {
-        let stream = TcpStream::connect(self.0.address).expect("a connection");
-        let url = format!("ws://{}/socket/websocket?vsn=2.0.0", self.0.address);
-        let (mut client, _) = tungstenite::client(url, stream).expect("a WebSocket");
-        for message in [r#"["1","1","block","phx_join",{}]"#, r#"["1","2","block","block",{}]"#] {
-            client.send(Message::text(message)).expect("it is sent");
-        }
+        let mut client = Client::connect(self.0.address);
+        let join = client.send("block", "phx_join", json!({}));
+        client.send("block", "block", json!({}));
         // The reply to the join shows that the messages arrive.
-        client.read().expect("a reply");
+        client.reply_to(&join);
     }
 
-    fn get(&self, path: &str) -> Option<(u16, String)> {
-        Self::get_from(self.0.address, path)
+    fn get(&self, path: &str) -> Option<Answer> {
+        get(self.0.address, path)
     }
 
-    fn get_from(address: SocketAddr, path: &str) -> Option<(u16, String)> {
-        let mut connection = TcpStream::connect(address).ok()?;
-        connection.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-        write!(connection, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            .ok()?;
-        let mut response = String::new();
-        connection.read_to_string(&mut response).ok()?;
-        Some((response.get(9..12)?.parse().ok()?, response))
+    /// Whether `/readyz` has this status.
+    fn answers(&self, status: u16) -> bool {
+        self.get("/readyz").is_some_and(|answer| answer.status == status)
+    }
+
+    fn metrics_contain(&self, line: &str) -> bool {
+        get(self.0.admin, "/metrics").is_some_and(|answer| answer.text().contains(line))
     }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < DEADLINE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// The answer that comes within a second.
+fn get(address: SocketAddr, path: &str) -> Option<Answer> {
+    Request::get(path).within(Duration::from_secs(1)).try_to(address).ok()
 }
 
 #[test]
 fn a_process_with_a_blocked_event_loop_is_missing_and_then_replaced() {
     let server = Server::start(2, &[]);
-    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
+    eventually("both serve", || server.answers(200));
     server.block();
-    eventually("one is missing", || server.get("/readyz").is_some_and(|(status, _)| status == 503));
-    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
-    let read = || Server::get_from(server.0.admin, "/metrics");
-    let metrics = || read().map(|(_, text)| text).unwrap_or_default();
-    eventually("it is counted", || metrics().contains("\nwatchfire_process_hangs_total 1\n"));
+    eventually("one is missing", || server.answers(503));
+    eventually("both serve", || server.answers(200));
+    eventually("it is counted", || server.metrics_contain("\nwatchfire_process_hangs_total 1\n"));
 }
 
 #[test]
 fn a_process_whose_event_loop_panics_ends_and_is_replaced() {
     let server = Server::start(2, &[]);
-    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
-    let stream = TcpStream::connect(server.0.address).expect("a connection");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.0.address);
-    drop(tungstenite::client(url, stream).expect("a WebSocket"));
-    let read = || Server::get_from(server.0.admin, "/metrics");
-    let metrics = || read().map(|(_, text)| text).unwrap_or_default();
-    eventually("it is counted", || metrics().contains("\nwatchfire_process_restarts_total 1\n"));
-    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
+    eventually("both serve", || server.answers(200));
+    drop(Client::connect_with(server.0.address, "vsn=2.0.0&panics=yes").expect("a WebSocket"));
+    eventually("it is counted", || {
+        server.metrics_contain("\nwatchfire_process_restarts_total 1\n")
+    });
+    eventually("both serve", || server.answers(200));
     assert!(
-        metrics().contains("\nwatchfire_process_hangs_total 0\n"),
+        server.metrics_contain("\nwatchfire_process_hangs_total 0\n"),
         "nothing waited for a timeout"
     );
 }
@@ -90,22 +77,19 @@ fn a_process_whose_event_loop_panics_ends_and_is_replaced() {
 #[test]
 fn a_process_with_an_event_loop_that_panics_ends_with_an_error() {
     let mut server = Server::start(1, &[]);
-    let stream = TcpStream::connect(server.0.address).expect("a connection");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.0.address);
-    drop(tungstenite::client(url, stream).expect("a WebSocket"));
+    drop(Client::connect_with(server.0.address, "vsn=2.0.0&panics=yes").expect("a WebSocket"));
     assert_eq!(server.0.child.wait().expect("it ends").code(), Some(1));
 }
 
 #[test]
 fn a_process_with_another_thread_that_panics_is_not_ready_and_ends_with_an_error() {
     let mut server = Server::start(1, &[]);
-    let stream = TcpStream::connect(server.0.address).expect("a connection");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&thread=bus", server.0.address);
-    drop(tungstenite::client(url, stream).expect("a WebSocket"));
+    drop(Client::connect_with(server.0.address, "vsn=2.0.0&thread=bus").expect("a WebSocket"));
     // It may have ended before this looks.
     eventually("it is not ready", || {
-        server.get("/readyz").is_none_or(|(status, text)| {
-            status == 503 && text.contains(r#""threads":{"ok":false,"panicked":["bus"]}"#)
+        server.get("/readyz").is_none_or(|answer| {
+            let panicked = r#""threads":{"ok":false,"panicked":["bus"]}"#;
+            answer.status == 503 && answer.text().contains(panicked)
         })
     });
     assert_eq!(server.0.child.wait().expect("it ends").code(), Some(1));

@@ -10,18 +10,16 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use program::Program;
 use serde_json::{Value, json};
-use support::{Client, http_to};
 use watchfire::{Server, StartError};
+use watchfire_testkit::{Client, DEADLINE, exchange};
 
 const PAGE: &str = include_str!("../../../docs/reference/logs.md");
 const TOKEN: &str = "a token of the operator";
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The program `test-server`, and the lines of its log.
 struct LoggingServer {
@@ -87,7 +85,7 @@ impl LoggingServer {
 
 fn request_to(address: SocketAddr, method: &str, path: &str, lines: &str) -> String {
     let head = "HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
-    http_to(address, &format!("{method} {path} {head}{lines}\r\n"))
+    exchange(address, format!("{method} {path} {head}{lines}\r\n"))
 }
 
 #[test]
@@ -124,8 +122,7 @@ fn a_request_below_a_chosen_path_writes_a_line_and_no_other_does() {
     assert_eq!((&fields["path"], &fields["client"]), (&"/metrics".into(), &"127.0.0.1".into()));
 
     // A WebSocket has no line. A session of long poll has one for its first request.
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0", server.program.address);
-    Client::connect_to(server.program.address, &url).expect("the client is accepted");
+    Client::connect(server.program.address);
     server.get("/socket/longpoll?vsn=2.0.0", "");
     assert_eq!(server.request_line()["path"], "/socket/longpoll");
     let log = format!("{:?}", server.seen);
@@ -189,8 +186,7 @@ fn the_level_of_request_lines_changes_while_the_server_runs() {
 #[test]
 fn an_event_loop_that_panics_is_logged_and_ends_the_process_with_an_error() {
     let mut server = LoggingServer::start("server.shards = 2");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.program.address);
-    drop(Client::connect_to(server.program.address, &url).expect("a client"));
+    drop(Client::connect_with(server.program.address, "vsn=2.0.0&panics=yes").expect("a client"));
     let panic = server.line("a thread panicked");
     assert_eq!(
         (&panic["level"], &panic["fields"]["reason"]),
@@ -214,8 +210,7 @@ fn the_fault_of_a_token_is_logged_at_the_level_debug_and_not_told_to_the_client(
         "s".repeat(32),
     ));
     let address = server.program.address;
-    let url = |query: &str| format!("ws://{address}/socket/websocket?vsn=2.0.0{query}");
-    let mut client = Client::connect_to(address, &url("")).expect("a client");
+    let mut client = Client::connect(address);
     let head = |head: &str| format!("{}.e30.", URL_SAFE_NO_PAD.encode(head));
     for (payload, fault, reason) in [
         (json!({}), "missing", "unauthorized"),
@@ -233,7 +228,7 @@ fn the_fault_of_a_token_is_logged_at_the_level_debug_and_not_told_to_the_client(
         assert_eq!((&fields["fault"], &fields["reason"]), (&json!(fault), &json!(reason)));
     }
     for number in 0..2 {
-        let refused = Client::connect_to(address, &url("&token=text")).err().expect("403");
+        let refused = Client::connect_with(address, "vsn=2.0.0&token=text").err().expect("403");
         assert!(refused.contains("403"), "{refused}");
         if number == 0 {
             let line = server.line("cannot accept a client: its token is refused");
@@ -284,9 +279,7 @@ fn the_page_describes_every_line_of_a_server_with_its_level_and_fields() {
     let mut server = LoggingServer::start(
         "log.request_paths = ['/healthz']\nlimits.sockets_max = 40\nserver.shards = 1",
     );
-    let url = |query: &str| format!("ws://{}/socket/websocket?{query}", server.program.address);
-    let mut client =
-        Client::connect_to(server.program.address, &url("vsn=2.0.0")).expect("a client");
+    let mut client = Client::connect(server.program.address);
     client.join("crash", json!({}));
     client.send("crash", "any", json!({}));
     client.receive_event("phx_error");

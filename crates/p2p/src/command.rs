@@ -1,4 +1,4 @@
-//! The commands of the handles to the thread of the host.
+//! The commands of the handles to the thread of the host, and what it answers.
 
 use std::sync::Arc;
 
@@ -6,16 +6,15 @@ use bytes::Bytes;
 use libp2p::{Multiaddr, PeerId};
 use tokio::sync::{mpsc, oneshot};
 use watchfire_bitswap::{SessionId, Want};
-use watchfire_content::Cid;
+use watchfire_content::{Block, Cid};
 use watchfire_store::WriteBlocks;
 use watchfire_types::TraceContext;
 
 use crate::error::{ConnectError, RoutingError};
 use crate::fallback::RequestOrigin;
 use crate::fetch::{Fetch, FetchError, FetchScope};
-use crate::host::SessionEvent;
 use crate::requests::{InboundSender, RequestError};
-use crate::{HostStats, PeerStats, RoutedPeer};
+use crate::stats::{HostStats, PeerStats};
 
 /// Commands that wait for the host. When the queue is full, callers wait.
 pub(crate) const COMMANDS_MAX: usize = 64;
@@ -107,4 +106,23 @@ pub(crate) enum Command {
         reply: oneshot::Sender<HostStats>,
     },
     Stop,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutedPeer {
+    pub peer: PeerId,
+    /// Its known addresses, without its id.
+    pub addresses: Vec<Multiaddr>,
+}
+
+#[derive(Debug)]
+pub enum SessionEvent {
+    /// A requested block arrived and was verified. It is in no store.
+    Block {
+        block: Block,
+        /// The libp2p peer that sent it; `None` for a peer that is not on libp2p.
+        from: Option<PeerId>,
+    },
+    /// No connected peer is known to have this block. The host searches for other peers.
+    Searching(Cid),
 }

@@ -36,7 +36,7 @@ use watchfire_store::{ReadBlocks, Stores, WriteBlocks};
 use watchfire_traces::{Kind, Span};
 
 use crate::behaviour::Behaviour;
-use crate::command::{COMMANDS_MAX, Command};
+use crate::command::{COMMANDS_MAX, Command, RoutedPeer};
 use crate::error::{ConnectError, RoutingError, StartError, Stopped};
 use crate::external::{ExternalTransport, TRANSPORT_EVENTS_MAX, TransportEvent};
 use crate::fallback::{FallbackSource, NoFallback, RequestOrigin};
@@ -47,8 +47,6 @@ use crate::settings::{HostSettings, dht_protocol};
 use crate::{HostStats, PeerStats, identity, transport};
 use driver::Driver;
 use listeners::PendingListeners;
-pub use routing::RoutedPeer;
-pub use sessions::SessionEvent;
 
 /// A libp2p host on its own thread. It runs until [`Host::stop`], or until it is dropped.
 #[derive(Debug)]

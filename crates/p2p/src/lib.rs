@@ -48,11 +48,12 @@ mod streams;
 mod swarm_key;
 mod transport;
 
+pub use command::{RoutedPeer, SessionEvent};
 pub use error::{ConnectError, RoutingError, StartError, Stopped};
 pub use external::{ExternalPeer, ExternalTransport, RequestFilter, TransportCommand};
 pub use fallback::{FallbackSource, RequestOrigin};
 pub use fetch::{DagError, Fetch, FetchError, Fetched, Progress};
-pub use host::{Host, RoutedPeer, SessionEvent};
+pub use host::Host;
 pub use libp2p::multiaddr::Protocol as AddressPart;
 pub use libp2p::{Multiaddr, PeerId};
 pub use requests::{InboundRequest, RequestError, RequestSettings};

@@ -4,9 +4,8 @@ use tokio::sync::mpsc;
 use watchfire_bitswap::{SessionId, Want};
 use watchfire_content::Cid;
 
-use crate::command::Command;
+use crate::command::{Command, SessionEvent};
 use crate::error::Stopped;
-use crate::host::SessionEvent;
 
 /// Requests single blocks from all peers of a host. Dropping it cancels its requests.
 #[derive(Debug)]

@@ -57,6 +57,8 @@ mod recent_set;
 mod segment;
 mod server_url;
 mod unread_blocks;
+#[cfg(test)]
+mod vectors;
 
 pub use direct::{DirectLimit, DirectOptions, WebTransportListener};
 pub use heads::{HeadMessage, HeadSender, LiveHeads, ReceivedHeads};

@@ -147,9 +147,7 @@ impl Outgoing {
         if self.held_until.is_some_and(|until| until <= now) {
             self.held_until = None;
         }
-        // One segment is enough to find out whether the peer is still busy.
-        let window = if self.busy_since.is_some() { 1 } else { WINDOW };
-        if self.in_flight >= window || self.retry_at.is_some_and(|until| until > now) {
+        if !self.has_room() || self.retry_at.is_some_and(|until| until > now) {
             return None;
         }
         if self.retry_at.take().is_some() && self.busy_since.is_some() {
@@ -179,10 +177,16 @@ impl Outgoing {
         Some((SentSegment { serial: sending.serial, from, to }, segment))
     }
 
-    /// When to call [`Outgoing::next`] again after a retry delay.
+    /// One segment is enough to find out whether the peer is still busy.
+    fn has_room(&self) -> bool {
+        self.in_flight < if self.busy_since.is_some() { 1 } else { WINDOW }
+    }
+
+    /// When to call [`Outgoing::next`] again. `None`: after a reply or a push.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         let has_unsent = self.messages.iter().any(|sending| !sending.ranges.is_empty());
-        self.held_until.into_iter().chain(self.retry_at).min().filter(|_| has_unsent)
+        let wake = self.held_until.into_iter().chain(self.retry_at).min();
+        wake.filter(|_| has_unsent && self.has_room())
     }
 
     /// The server relayed a segment. Returns the bytes of its message if that was its last segment.
@@ -262,204 +266,5 @@ impl Outgoing {
     fn wait(&mut self, now: Instant, wait: Duration) {
         let until = now + wait.clamp(WAIT_MIN, WAIT_MAX);
         self.retry_at = self.retry_at.max(Some(until));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(millis)
-    }
-
-    fn send_all(outgoing: &mut Outgoing, now: Instant) -> Vec<(SentSegment, Segment)> {
-        std::iter::from_fn(|| outgoing.next(now)).collect()
-    }
-
-    fn message(id: u32, len: usize) -> UnsentMessage {
-        UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false, is_relayed: false }
-    }
-
-    fn outgoing(messages: &[usize]) -> Outgoing {
-        let mut outgoing = Outgoing::new(30);
-        (0..).zip(messages).for_each(|(id, len)| outgoing.push(message(id, *len)));
-        outgoing
-    }
-
-    const BUSY: RelayError = RelayError::Busy { wait: Duration::from_millis(50) };
-
-    #[test]
-    fn a_message_is_sent_in_segments_within_a_window() {
-        let mut outgoing = outgoing(&[45]);
-        let sent = send_all(&mut outgoing, at(0));
-        let ranges: Vec<_> = sent.iter().map(|(_, s)| (s.offset, s.bytes.len())).collect();
-        assert_eq!(ranges, [(0, 10), (10, 10), (20, 10), (30, 10)]);
-        assert!(sent.iter().all(|(_, segment)| segment.total == 45));
-        assert_eq!(outgoing.handle_relayed(sent[1].0), None);
-        let last = send_all(&mut outgoing, at(0));
-        assert_eq!((last.len(), last[0].1.offset, last[0].1.bytes.len()), (1, 40, 5));
-        for (sent_segment, _) in [&sent[0], &sent[2], &sent[3]] {
-            assert_eq!(outgoing.handle_relayed(*sent_segment), None);
-        }
-        assert_eq!(outgoing.handle_relayed(last[0].0), Some(45), "the whole message was relayed");
-    }
-
-    #[test]
-    fn a_short_message_does_not_wait_behind_a_long_one() {
-        let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1]);
-        let sent = send_all(&mut outgoing, at(0));
-        outgoing.push(message(1, 3));
-        outgoing.handle_relayed(sent[0].0);
-        assert_eq!(send_all(&mut outgoing, at(0))[0].1.total, 3);
-    }
-
-    #[test]
-    fn a_short_message_waits_until_the_one_before_it_is_relayed() {
-        let mut outgoing = outgoing(&[5, 3]);
-        let sent = send_all(&mut outgoing, at(0));
-        assert_eq!(sent.len(), 1);
-        outgoing.handle_error(at(0), sent[0].0, &BUSY).unwrap();
-        let again = send_all(&mut outgoing, at(50));
-        assert_eq!((again.len(), again[0].1.message), (1, 0), "the first is repeated first");
-        outgoing.handle_relayed(again[0].0);
-        assert_eq!(send_all(&mut outgoing, at(50))[0].1.message, 1);
-    }
-
-    #[test]
-    fn a_long_message_is_not_overtaken_by_later_long_messages() {
-        let mut outgoing = Outgoing::new(SHORT_BYTES_MAX);
-        for (id, more) in [(0, 3), (1, 2), (2, 1)] {
-            outgoing.push(message(id, 2 * SHORT_BYTES_MAX + more));
-        }
-        let mut order = Vec::new();
-        while let Some((sent_segment, segment)) = outgoing.next(at(0)) {
-            order.push(segment.message);
-            outgoing.handle_relayed(sent_segment);
-        }
-        assert_eq!(order, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
-    }
-
-    #[test]
-    fn long_messages_wait_for_a_direct_connection_while_they_are_held() {
-        let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1, 3]);
-        outgoing.hold(at(100));
-        assert_eq!(send_all(&mut outgoing, at(0)).len(), 1, "the short message is sent");
-        assert_eq!(outgoing.next_wake(), Some(at(100)));
-        assert_eq!(send_all(&mut outgoing, at(100)).len(), 3, "the hold is over");
-        outgoing.push(message(2, SHORT_BYTES_MAX + 1));
-        let taken: Vec<_> = outgoing.take_for_direct().into_iter().map(|each| each.id).collect();
-        assert_eq!(taken, [1, 2], "a long message that has begun stays");
-    }
-
-    #[test]
-    fn a_direct_connection_carries_the_short_messages_in_order() {
-        let mut outgoing = outgoing(&[5, 4, 3]);
-        let first = send_all(&mut outgoing, at(0));
-        outgoing.handle_relayed(first[0].0);
-        let second = send_all(&mut outgoing, at(0));
-        assert_eq!(second[0].1.message, 1, "its reply is late");
-        let taken = outgoing.take_for_direct();
-        let kinds: Vec<_> = taken.iter().map(|each| (each.id, each.is_relayed)).collect();
-        assert_eq!(kinds, [(0, true), (1, false), (2, false)]);
-
-        // The connection breaks, and the server refuses the late segment.
-        outgoing.push(taken[1].clone());
-        outgoing.push(taken[2].clone());
-        outgoing.handle_error(at(0), second[0].0, &BUSY).unwrap();
-        let again = send_all(&mut outgoing, at(50));
-        assert_eq!((again.len(), again[0].1.message), (1, 1), "it is sent once");
-        assert_eq!(outgoing.handle_relayed(again[0].0), Some(4));
-        assert_eq!(send_all(&mut outgoing, at(50))[0].1.message, 2);
-    }
-
-    #[test]
-    fn few_relayed_messages_are_remembered() {
-        let mut outgoing = outgoing(&[5; RELAYED_MAX + 1]);
-        while let Some((sent_segment, _)) = outgoing.next(at(0)) {
-            outgoing.handle_relayed(sent_segment);
-        }
-        let ids: Vec<_> = outgoing.take_for_direct().into_iter().map(|each| each.id).collect();
-        assert_eq!(ids, Vec::from_iter(1..=16));
-        assert_eq!(outgoing.take_for_direct(), []);
-    }
-
-    #[test]
-    fn a_rejected_segment_is_sent_again_after_the_retry_delay() {
-        let mut outgoing = outgoing(&[20]);
-        let sent = send_all(&mut outgoing, at(0));
-        outgoing.handle_error(at(5), sent[0].0, &BUSY).unwrap();
-        outgoing.handle_relayed(sent[1].0);
-        assert_eq!(outgoing.next_wake(), Some(at(55)));
-        assert_eq!(outgoing.next(at(54)), None);
-        let again = send_all(&mut outgoing, at(55));
-        assert_eq!((again.len(), again[0].1.offset), (1, 0));
-        let budget = RelayError::Budget { wait: Duration::ZERO };
-        outgoing.handle_error(at(60), again[0].0, &budget).unwrap();
-        assert_eq!(outgoing.next_wake(), Some(at(70)));
-    }
-
-    #[test]
-    fn a_busy_peer_is_asked_with_one_segment_at_a_time_and_less_and_less_often() {
-        let mut outgoing = outgoing(&[200]);
-        let mut now = at(0);
-        for (sent_segment, _) in send_all(&mut outgoing, now) {
-            outgoing.handle_error(now, sent_segment, &BUSY).unwrap();
-        }
-        for wait in [50, 100, 200, 400, 800, 1000, 1000] {
-            now += Duration::from_millis(wait);
-            assert_eq!(outgoing.next_wake(), Some(now));
-            let sent = send_all(&mut outgoing, now);
-            assert_eq!(sent.len(), 1);
-            outgoing.handle_error(now, sent[0].0, &BUSY).unwrap();
-        }
-        now += BACKOFF_MAX;
-        let (sent_segment, _) = outgoing.next(now).unwrap();
-        outgoing.handle_relayed(sent_segment);
-        assert_eq!(send_all(&mut outgoing, now).len(), WINDOW);
-    }
-
-    #[test]
-    fn segments_shrink_to_the_limit_that_the_server_names() {
-        let mut outgoing = outgoing(&[10]);
-        let (sent_segment, _) = outgoing.next(at(0)).unwrap();
-        outgoing.handle_error(at(0), sent_segment, &RelayError::TooLarge { max: 24 }).unwrap();
-        let lens: Vec<_> =
-            send_all(&mut outgoing, at(0)).iter().map(|(_, s)| s.bytes.len()).collect();
-        assert_eq!(lens, [4, 4, 2]);
-        let mut other = Outgoing::new(30);
-        other.push(message(0, 5));
-        let (sent_segment, _) = other.next(at(0)).unwrap();
-        assert_eq!(
-            other.handle_error(at(0), sent_segment, &RelayError::TooLarge { max: 25 }),
-            Err(Unreachable)
-        );
-    }
-
-    #[test]
-    fn a_peer_that_stays_busy_becomes_unreachable() {
-        let mut busy = outgoing(&[5]);
-        let mut now = at(0);
-        let lost = loop {
-            let (sent_segment, _) = busy.next(now).unwrap();
-            if busy.handle_error(now, sent_segment, &BUSY) == Err(Unreachable) {
-                break now;
-            }
-            now = busy.next_wake().unwrap();
-        };
-        // 50, 100, 200, 400 and 800 ms, and then once a second.
-        assert_eq!(lost, at(30_550));
-
-        let mut silent = outgoing(&[5]);
-        for expected in [Ok(()), Ok(()), Err(Unreachable)] {
-            let (sent_segment, _) = silent.next(at(0)).unwrap();
-            assert_eq!(silent.handle_timeout(sent_segment), expected);
-        }
-        let mut gone = outgoing(&[5]);
-        let (sent_segment, _) = gone.next(at(0)).unwrap();
-        assert_eq!(
-            gone.handle_error(at(0), sent_segment, &RelayError::Unreachable),
-            Err(Unreachable)
-        );
     }
 }

@@ -25,20 +25,3 @@ impl UnreadBlocks {
         Some(self.sent - self.unread.len() as u64)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_are_read_in_order() {
-        let mut unread_blocks = UnreadBlocks::default();
-        assert_eq!(unread_blocks.update(|_| false), None);
-        [7, 9, 4].into_iter().for_each(|message| unread_blocks.note_sent(message));
-        assert_eq!(unread_blocks.update(|_| true), None);
-        assert_eq!(unread_blocks.update(|message| message != 9), Some(2), "7 was lost");
-        assert_eq!(unread_blocks.update(|message| message != 9), None);
-        unread_blocks.note_sent(5);
-        assert_eq!(unread_blocks.update(|_| false), Some(4));
-    }
-}

@@ -24,6 +24,7 @@ use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
     ReplicatedPages,
 };
+use crate::people::People;
 use crate::rooms::RoomFeature;
 use crate::settings::{
     P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
@@ -32,7 +33,7 @@ use crate::settings::{
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, Announced, StunError, StunMetrics};
-use crate::visitors::{People, VisitorFeature};
+use crate::visitors::VisitorFeature;
 
 /// Why a server with pages cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -20,6 +20,7 @@ mod figures;
 mod format;
 mod gateway;
 mod page;
+mod people;
 mod rooms;
 mod settings;
 mod sites;

@@ -4,11 +4,12 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
-use support::{Client, get, metric, metrics, settings};
+use support::{get, metric, metrics, settings};
 use watchfire::{RunningServer, Server};
+use watchfire_testkit::{Client, Request, eventually};
 
 const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 
@@ -41,15 +42,11 @@ fn start() -> RunningServer {
 /// One call of the HTTP API, which is counted.
 fn call_api(server: &RunningServer) {
     let body = json!({ "topic": "rooms:1", "event": "note", "payload": {} }).to_string();
-    let length = body.len();
-    let response = support::http(
-        server,
-        &format!(
-            "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {API_KEY}\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        ),
-    );
-    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    let request = Request::post("/api/publish", body)
+        .line(format!("authorization: Bearer {API_KEY}"))
+        .line("content-type: application/json");
+    let answer = request.to(server.address());
+    assert_eq!(answer.status, 200, "{answer:?}");
 }
 
 /// The rows of a table of the page, up to this heading, by their first cell.
@@ -74,7 +71,7 @@ fn labels_of(series: &str) -> BTreeSet<&str> {
 #[test]
 fn the_page_describes_every_metric_of_a_server_with_its_type_and_labels() {
     let server = start();
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("unknown", json!({}));
     call_api(&server);
     let mut described = rows_before("## Refusals");
@@ -145,24 +142,16 @@ fn histogram(server: &RunningServer, name: &str) -> (f64, u64) {
     (value("sum"), value("count") as u64)
 }
 
-/// Requests the metrics until they are as expected.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-    }
-}
-
 #[test]
 fn a_broadcast_is_observed_once_for_each_event_loop_and_a_join_once() {
     let server = start();
     // The kernel spreads connections over two event loops.
-    let mut clients: Vec<_> = (0..10).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<_> = (0..10).map(|_| Client::connect(server.address())).collect();
     for client in &mut clients {
         client.join("rooms:lobby", json!({}));
     }
     let joins = || histogram(&server, "watchfire_channels_join_seconds");
-    wait_until("all joins are observed", || joins().1 == 10);
+    eventually("all joins are observed", || joins().1 == 10);
     let (sum, _) = joins();
     assert!(sum > 0.0 && sum < 20.0, "{sum}");
     assert_eq!(histogram(&server, "watchfire_hub_fan_out_subscribers"), (0.0, 0));
@@ -172,9 +161,9 @@ fn a_broadcast_is_observed_once_for_each_event_loop_and_a_join_once() {
     }
     // The observation follows the last write, and topics are counted ten times a second.
     let fan_out = || histogram(&server, "watchfire_hub_fan_out_subscribers");
-    wait_until("all subscribers are observed", || fan_out().0 == 10.0);
+    eventually("all subscribers are observed", || fan_out().0 == 10.0);
     let loops = fan_out().1;
-    wait_until("each event loop has the topic", || {
+    eventually("each event loop has the topic", || {
         metric(&server, "watchfire_hub_topics") == loops
     });
     let (seconds, count) = histogram(&server, "watchfire_hub_broadcast_seconds");
@@ -190,16 +179,16 @@ fn http_answers_connections_and_closes_are_counted() {
         get(&server, "/healthz");
     }
     // An event loop counts after it has sent the answer.
-    wait_until("the answers are counted", || {
+    eventually("the answers are counted", || {
         histogram(&server, "watchfire_sockets_http_seconds").1 - before == 3
     });
-    let client = Client::connect(&server);
+    let client = Client::connect(server.address());
     let websockets = r#"watchfire_sockets_connections{state="websocket"}"#;
-    wait_until("the socket is counted", || metric(&server, websockets) == 1);
+    eventually("the socket is counted", || metric(&server, websockets) == 1);
     assert_eq!(metric(&server, r#"watchfire_sockets_closes_total{reason="client"}"#), 0);
     drop(client);
-    wait_until("the socket is gone", || metric(&server, websockets) == 0);
-    wait_until("its close is counted", || {
+    eventually("the socket is gone", || metric(&server, websockets) == 0);
+    eventually("its close is counted", || {
         metric(&server, r#"watchfire_sockets_closes_total{reason="client"}"#) == 1
     });
     assert!(metric(&server, "watchfire_sockets_connections_max") > 100);

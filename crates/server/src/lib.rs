@@ -66,15 +66,34 @@
 
 #![warn(missing_docs)]
 
+// The modules import only those in the lines below their own:
+//
+// ```text
+// model                     the tests of a whole server against a model
+// internal                  what Watchfire's own features import beside `feature`
+// run, testing
+// embedded, multi_process
+// server                    starts the parts
+// http
+// rules, shard
+// feature, hooks            a feature is given to a server, and sees what is below
+// channel_api, restart
+// history
+// addresses, machines, presence
+// cluster, logging, proxies, tls, traces
+// memory, metrics, not_built, own_client, process, seed, service_manager, settings, token, unix_time
+// ```
+
 mod addresses;
 mod channel_api;
 mod cluster;
 mod embedded;
 pub mod feature;
-mod hangups;
 mod history;
 mod hooks;
 mod http;
+#[doc(hidden)]
+pub mod internal;
 mod logging;
 mod machines;
 mod memory;
@@ -147,6 +166,3 @@ pub mod causes {
     #[cfg(feature = "otlp")]
     pub use watchfire_traces::otlp::OtlpError;
 }
-
-#[doc(hidden)]
-pub mod internal;

@@ -268,9 +268,8 @@ mod tests {
 
     #[test]
     fn the_path_of_a_restart_is_the_one_of_the_start_with_its_links() {
-        let folder = env::temp_dir().join(format!("watchfire-restart-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let folder = folder.canonicalize().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
         let (file, link) = (folder.join("program-1"), folder.join("program"));
         std::fs::write(&file, "").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
@@ -279,7 +278,6 @@ mod tests {
         for other in ["", "sh", "/bin/sh", "no/such/file"] {
             assert_eq!(invoked_path(Path::new(other), &file), None, "{other}");
         }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

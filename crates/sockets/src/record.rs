@@ -27,7 +27,7 @@
 //! it, and an old id finds nothing.
 //!
 //! A socket that ends becomes `Dead` first. Its slot is freed after the handler was told
-//! (`Shard::settle`), so the handler never sees two sockets under one id. A generation comes again
+//! (`EventLoop::settle`), so the handler never sees two sockets under one id. A generation comes again
 //! after four billion connections of a shard: more than a year at a hundred per second.
 //!
 //! # The bound

@@ -19,7 +19,7 @@ use crate::limits::SocketLimits;
 use crate::listen::{ListenError, Listeners};
 use crate::loop_health::{LoopPanic, LoopPanics, LoopWatch};
 use crate::settings::SocketServerSettings;
-use crate::shard::{Lifecycle, Shard, Threads, TrustedProxies};
+use crate::shard::{EventLoop, Lifecycle, Threads, TrustedProxies};
 use crate::shard_sender::ShardSender;
 use crate::shard_sockets::Clock;
 use crate::tls;
@@ -133,7 +133,7 @@ pub fn start<T: SocketHandler>(
         };
         let shard = {
             let (acceptor, proxies) = (acceptor.clone(), proxies.clone());
-            Shard::<T>::prepare(threads, listeners, acceptor, proxies, messages)?
+            EventLoop::<T>::prepare(threads, listeners, acceptor, proxies, messages)?
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         counters.set_runtime(id, runtime.metrics());

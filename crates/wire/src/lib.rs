@@ -34,8 +34,8 @@
 //! **Nothing is left.** The namespaces have no names, so they and their devices vanish with the process, even when it is
 //! killed. `processes.rs` tells how the peers' programs end then.
 //!
-//! **Accuracy and cost**, as `examples/calibrate.rs` prints them, on a virtual machine with two cores and Linux 6.18 that
-//! was busy with 10 to 20 other threads. With *priority*, the measuring program ran before these (`chrt --fifo 10`):
+//! **Accuracy and cost**, measured on a virtual machine with two cores and Linux 6.18 that was busy with 10 to 20 other
+//! threads. With *priority*, the measuring program ran before these (`chrt --fifo 10`):
 //!
 //! | measured | found |
 //! |---|---|

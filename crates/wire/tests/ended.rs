@@ -9,11 +9,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use watchfire_testkit::eventually;
 use watchfire_wire::{Link, PeerPlan, StartError, Unsupported, Wire, WirePlan};
 
 const PART: &str = "WATCHFIRE_TEST_PART";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() {
     match std::env::var(PART).as_deref() {
@@ -117,19 +116,11 @@ fn exists(namespace: u64) -> bool {
     processes_in(namespace) > 0 || processes().any(is_held)
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not in {PATIENCE:?}");
-        std::thread::yield_now();
-    }
-}
-
 fn dropping_a_network_ends_its_programs() {
     let wire = start().unwrap();
     let mut program = start_programs(&wire);
     let namespace = namespace_of(&program.id().to_string()).unwrap();
-    until("both programs run", || processes_in(namespace) == 2);
+    eventually("both programs run", || processes_in(namespace) == 2);
     drop(wire);
     assert_eq!(processes_in(namespace), 0);
     assert!(!program.wait().unwrap().success());
@@ -138,14 +129,14 @@ fn dropping_a_network_ends_its_programs() {
 
 fn a_killed_maker_leaves_no_process_and_no_namespace() {
     let (mut maker, namespace) = start_maker();
-    until("both programs run", || processes_in(namespace) == 2);
+    eventually("both programs run", || processes_in(namespace) == 2);
     maker.kill();
-    until("the namespace is gone", || !exists(namespace));
+    eventually("the namespace is gone", || !exists(namespace));
 }
 
 fn the_next_start_ends_what_a_killed_maker_and_watchdog_left() {
     let (mut maker, namespace) = start_maker();
-    until("both programs run", || processes_in(namespace) == 2);
+    eventually("both programs run", || processes_in(namespace) == 2);
     let own = maker.0.id().to_string();
     let is_watchdog = |pid: &String| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -155,7 +146,7 @@ fn the_next_start_ends_what_a_killed_maker_and_watchdog_left() {
     };
     // A child is outside the namespace for a moment, too, before it enters it.
     let mut watchdogs = Vec::new();
-    until("one child is outside the namespace", || {
+    eventually("one child is outside the namespace", || {
         watchdogs = processes().filter(is_watchdog).collect();
         watchdogs.len() == 1
     });
@@ -163,7 +154,7 @@ fn the_next_start_ends_what_a_killed_maker_and_watchdog_left() {
     maker.kill();
     assert_eq!(processes_in(namespace), 2);
     drop(start().unwrap());
-    until("the namespace is gone", || !exists(namespace));
+    eventually("the namespace is gone", || !exists(namespace));
 }
 
 /// Gives up all privileges, fails, enters a user namespace, and succeeds.

@@ -6,8 +6,8 @@ use watchfire_channels::longpoll::{
     Input, LINES_MAX, LongPoll, LongPollLimits, Output, decode_body, escape_message,
 };
 use watchfire_channels::{
-    ConversationLimits, JoinRef, Message, Pattern, Payload, Push, Reply, Serializer, decode_binary,
-    decode_text, encode_push, encode_reply, route,
+    Broadcast, ConversationLimits, JoinRef, Message, Pattern, Payload, Push, Ref, Reply,
+    Serializer, decode_binary, decode_text, encode_broadcast, encode_push, encode_reply, route,
 };
 use watchfire_types::Instant;
 
@@ -73,6 +73,33 @@ pub fn frame_v2_binary(bytes: &[u8]) {
     texts.iter().for_each(|text| again.extend_from_slice(text.as_bytes()));
     again.extend_from_slice(data);
     assert_eq!(again, bytes);
+}
+
+/// Any topic survives a broadcast, also as a message of a long poll.
+pub fn broadcast(bytes: &[u8]) {
+    let Ok(topic) = str::from_utf8(bytes) else { return };
+    let payload = Payload::Json("[1]");
+    for serializer in [Serializer::V1, Serializer::V2] {
+        let mut frame = Vec::new();
+        let broadcast = Broadcast { topic, event: "e", payload };
+        encode_broadcast(serializer, &broadcast, &mut frame).expect("a topic of any text encodes");
+        let frame = str::from_utf8(&frame).expect("text is UTF-8");
+        let in_answer = escape_message(frame.as_bytes());
+        assert_eq!(serde_json::from_slice::<String>(&in_answer).expect("a JSON string"), frame);
+        // A topic of more than 16 KiB, with its escapes, is not parsed.
+        if topic.len() <= 2_000 {
+            let read = decode_text(serializer, frame).expect("an encoded broadcast decodes");
+            assert_eq!((&*read.topic, read.payload), (topic, payload));
+        }
+    }
+}
+
+/// Any text survives as a ref.
+pub fn reference(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let Ok(reference) = Ref::from_text(text) else { return assert!(text.len() > 255) };
+    assert_eq!(reference.text(), text);
+    assert_eq!(Ref::from_json(reference.as_json()), Ok(reference));
 }
 
 /// The query of a socket's URL.

@@ -5,6 +5,7 @@ mod bus;
 mod channels;
 mod content;
 mod encryption;
+mod exchange;
 mod leaves;
 mod server;
 mod sockets;
@@ -27,7 +28,7 @@ pub static TARGETS: &[Target] = &[
     Target::with_memory("car_archive", content::car_archive, 16 * 1024 * 1024),
     Target::new("bitswap_message", bitswap::bitswap_message),
     Target::new("bitswap_frames", bitswap::bitswap_frames),
-    Target::with_memory("bitswap_exchange", bitswap::bitswap_exchange, 1024 * 1024),
+    Target::with_memory("bitswap_exchange", exchange::bitswap_exchange, 1024 * 1024),
     Target::new("leaf_frames", leaves::leaf_frames),
     Target::new("bus_frames", bus::bus_frames),
     Target::new("frame_v1", channels::frame_v1),
@@ -36,6 +37,8 @@ pub static TARGETS: &[Target] = &[
     Target::new("handshake_query", channels::handshake_query),
     Target::new("handshake_origin", channels::handshake_origin),
     Target::new("handshake_subprotocol", channels::handshake_subprotocol),
+    Target::new("broadcast", channels::broadcast),
+    Target::new("reference", channels::reference),
     Target::new("longpoll_body", channels::longpoll_body),
     Target::new("longpoll_session", channels::longpoll_session),
     Target::new("websocket_frames", sockets::websocket_frames),

@@ -1,14 +1,13 @@
 // Browsers as nodes of an experiment: the programs of experiments/peers/browser, as `make bench-browser` runs them.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
 import { newFolder } from '../lib/folders.mjs'
+import { run } from '../lib/program.mjs'
 import { binary } from '../lib/server.mjs'
 
 const EXPERIMENT = fileURLToPath(new URL('../../../experiments/browser.toml', import.meta.url))
@@ -29,7 +28,7 @@ test('a browser of an experiment gets a file from another one, on a page of Watc
     json,
     ...trials.flatMap((name) => ['--trial', name]),
   ]
-  await promisify(execFile)(binary('watchfire'), ['lab', 'run', EXPERIMENT, ...options], { timeout: RUN_MS })
+  await run(binary('watchfire'), ['lab', 'run', EXPERIMENT, ...options], { timeout: RUN_MS })
   const { runs } = JSON.parse(await readFile(json, 'utf8'))
   assert.deepEqual(
     runs.map(({ trial }) => trial),

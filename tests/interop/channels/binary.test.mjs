@@ -95,30 +95,4 @@ describe('a binary frame', () => {
       Buffer.concat([Buffer.from([kind, ...fields.map((field) => field.length)]), Buffer.from(fields.join(''))])
     assert.deepEqual(frames, [Buffer.concat([header(1, '1', '36', topic, 'ok'), data]), Buffer.concat([header(2, topic, 'bin'), data])])
   })
-
-  it('carries refs that were JSON numbers as their text', async (t) => {
-    const topic = freshTopic()
-    const socket = await RawWebSocket.open(t, server)
-    await socket.join(topic, {}, 1)
-    socket.binary(binaryPush({ joinRef: '1', ref: '2', topic, event: 'ping', data: 'x' }))
-    const answer = await socket.messages.next()
-    assert.equal(answer.toString('latin1'), `\u0001\u0001\u0001${String.fromCharCode(topic.length)}\u000212${topic}okx`)
-  })
-
-  it('with an empty join_ref counts as one without, and is accepted', async (t) => {
-    const topic = freshTopic()
-    const socket = await RawWebSocket.open(t, server)
-    await socket.join(topic, {}, '1')
-    socket.binary(binaryPush({ joinRef: '', ref: '2', topic, event: 'ping', data: 'x' }))
-    assert.equal((await socket.messages.next()).at(0), 1)
-  })
-
-  it('with a stale join_ref is dropped', async (t) => {
-    const topic = freshTopic()
-    const socket = await RawWebSocket.open(t, server)
-    await socket.join(topic, {}, '5')
-    socket.binary(binaryPush({ joinRef: '4', ref: '6', topic, event: 'ping', data: 'x' }))
-    socket.binary(binaryPush({ joinRef: '5', ref: '7', topic, event: 'ping', data: 'y' }))
-    assert.equal((await socket.messages.next()).at(-1), 'y'.charCodeAt(0))
-  })
 })

@@ -6,8 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { connect, freshTopic, collectEvents, reply, variants, variantsWhere } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
 import { ROOMS, startChat, startWatchfire } from '../lib/server.mjs'
-import { Inbox, waitUntil, withTimeout } from '../lib/deadlines.mjs'
-import { RawWebSocket, openTcp } from '../lib/raw-socket.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
 
 const LATER_MS = 15_000
 /** The default of `server.drain_period`, less the time of an exit. */
@@ -44,38 +43,6 @@ describe('a restart', { concurrency: true }, () => {
     }
     for (const { client } of members) client.socket.disconnect()
     await second.stop()
-  })
-
-  it('disconnects clients over the whole drain period, not all at once', async (t) => {
-    // Three seconds, so that a pause of this test process on a busy machine does not look like many closes at once.
-    const server = await startWatchfire({ settings: { 'server.drain_period': '3s', ...ROOMS } })
-    t.after(() => server.kill())
-    const sockets = await Promise.all(Array.from({ length: 40 }, () => RawWebSocket.open(t, server)))
-    server.terminate()
-    const times = await Promise.all(
-      sockets.map(async (socket) => {
-        assert.equal((await socket.closed()).code, 1012)
-        return performance.now()
-      }),
-    )
-    const first = Math.min(...times)
-    assert.ok(Math.max(...times) - first > 500, 'all closed within half a second')
-    assert.ok(times.filter((time) => time - first < 300).length < 30, 'most closed within 300 ms')
-    await server.stop()
-  })
-
-  it('accepts no new connections once it has started', async (t) => {
-    const server = await startWatchfire({ settings: { 'server.drain_period': '2s', ...ROOMS } })
-    t.after(() => server.kill())
-    const socket = await RawWebSocket.open(t, server)
-    const session = await LongPollSession.open(server)
-    const waiting = session.get()
-    await waitUntil(async () => (await server.metric('watchfire_sockets_connections', 'state="parked"')) > 0, 'the GET waits')
-    server.terminate()
-    assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 500)
-    await assert.rejects(session.get(), 'the server still listens')
-    assert.equal((await socket.closed()).code, 1012)
-    await server.stop()
   })
 
   it('of a server without clients ends at once', async () => {
@@ -120,53 +87,6 @@ describe('an idle connection', { concurrency: true }, () => {
       await waitUntil(() => client.joinsSent.length > 1 && channel.state === 'joined', 'it joins again')
     })
   }
-
-  it('stays open while it sends heartbeats', async (t) => {
-    const client = connect(t, server, variants[0], { heartbeatIntervalMs: 300 })
-    const silent = await RawWebSocket.open(t, server)
-    await client.opened.next()
-    assert.equal((await silent.closed()).code, 1001)
-    for (let beats = 0; beats < 12; beats++) await client.messages.next(({ topic }) => topic === 'phoenix')
-    assert.equal(client.closed.all.length, 0)
-  })
-
-  it('that never sent a request is closed', async (t) => {
-    const socket = await openTcp(t, server)
-    const ended = new Inbox()
-    socket.on('close', ended.put).resume()
-    await ended.next(() => true, 'the connection ends', LATER_MS)
-  })
-
-  it('with half an upgrade is closed, and does not delay other clients', async (t) => {
-    const channel = await connect(t, server, variants[0], { heartbeatIntervalMs: 300 }).join(freshTopic())
-    const messages = collectEvents(channel, 'new_msg')
-    const halves = await Promise.all(Array.from({ length: 50 }, () => openTcp(t, server)))
-    const ended = halves.map((socket) => {
-      const inbox = new Inbox()
-      socket.on('data', (bytes) => inbox.put(bytes.toString('latin1'))).on('close', () => inbox.put('end'))
-      socket.write('GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n')
-      return inbox
-    })
-    let isOver = false
-    let refusals = 0
-    const all = Promise.all(
-      ended.map(async (inbox) => {
-        assert.match(await inbox.next(() => true, 'a refusal', LATER_MS), /^HTTP\/1\.1 408 /)
-        refusals++
-        await inbox.next((item) => item === 'end', 'the end', LATER_MS)
-      }),
-    ).finally(() => (isOver = true))
-    let inTime = 0
-    for (let n = 0; !isOver; n++) {
-      channel.push('new_msg', { n })
-      assert.deepEqual(await messages.next(), { n })
-      if (refusals === 0) inTime++
-      await Promise.race([all, new Promise((resolve) => setTimeout(resolve, 100))])
-    }
-    await all
-    // A server that waits for the rest of each request delivers nothing before the refusals.
-    assert.ok(inTime > 0, 'no message arrived while the requests waited')
-  })
 })
 
 describe('a heartbeat without a reply', () => {

@@ -5,17 +5,14 @@ import { Agent, request } from 'node:http'
 import { after, before, describe, it } from 'node:test'
 import { setInterval, clearInterval } from 'node:timers'
 
-import { connect, freshTopic, reply, variants, newestWay } from '../lib/test-client.mjs'
+import { connect, freshTopic, variants, newestWay } from '../lib/test-client.mjs'
 import { faults, follow } from '../lib/followers.mjs'
 import { API_KEY, callApi } from '../lib/http-api.mjs'
 import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
 import { isRunning, processesOfAll, startUpgradable, startWatchfire } from '../lib/server.mjs'
 
 const HISTORY = '{ messages = 5000, age = "2m", bytes = "4MiB" }'
-const RULES = [
-  `{ pattern = "news:*", join = "anyone", history = ${HISTORY} }`,
-  '{ pattern = "short:*", join = "anyone", history = { messages = 5 } }',
-]
+const RULES = [`{ pattern = "news:*", join = "anyone", history = ${HISTORY} }`]
 const SETTINGS = {
   'socket.check_origin': 'any',
   'channels.rules': `[${RULES.join(', ')}]`,
@@ -106,20 +103,6 @@ describe('a topic with a history', () => {
       for (const ref of refs) assert.match(ref, /^[0-9a-z]+:[0-9]+$/)
       assert.equal(client.closed.all.length, 0, variant.name)
     }
-  })
-
-  it('a client that missed more than the server keeps is not recovered', async (t) => {
-    const topic = freshTopic('short')
-    const client = connect(t, server, newestWay)
-    const channel = await client.join(topic)
-    let first
-    channel.on('note', (_, ref) => (first ??= ref))
-    for (let n = 1; n <= 8; n++) await callApi(server, 'publish', { topic, event: 'note', payload: { n } })
-    await waitUntil(() => first, 'a message arrives')
-    const other = connect(t, server, newestWay)
-    const answer = await reply(other.socket.channel(topic, { history: { after: first } }).join())
-    assert.equal(answer.response.recovered, false)
-    assert.match(answer.response.position, /:8$/)
   })
 })
 

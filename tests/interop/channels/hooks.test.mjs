@@ -113,60 +113,6 @@ describe('a server with hooks', () => {
       refused.leave()
     })
   }
-
-  it('delays no other channel, and keeps messages in order', async (t) => {
-    const topic = freshTopic('rooms')
-    let open
-    const opened = new Promise((resolve) => (open = resolve))
-    backend.decide = async ({ hook, topic: asked }) => {
-      if (hook === 'join' && asked === topic) await opened
-      return { allow: true }
-    }
-    const client = connect(t, server, newestWay)
-    const room = client.socket.channel(topic)
-    const joined = reply(room.join())
-    const plain = client.socket.channel(freshTopic('plain'))
-    assert.equal((await reply(plain.join())).status, 'ok')
-    assert.equal((await reply(plain.push('note', {}))).status, 'ok')
-    open()
-    assert.equal((await joined).status, 'ok')
-
-    // The first messages take the longest. The listeners are clients of every process.
-    backend.decide = async ({ hook, payload }) => {
-      if (hook === 'publish') for (let turn = payload.n; turn < 20; turn += 1) await new Promise(setImmediate)
-      return { allow: true }
-    }
-    const listeners = await Promise.all(
-      Array.from({ length: 6 }, async () => {
-        const channel = connect(t, server, newestWay).socket.channel(topic)
-        const notes = collectEvents(channel, 'note')
-        assert.equal((await reply(channel.join())).status, 'ok')
-        return notes
-      }),
-    )
-    const notes = collectEvents(room, 'note')
-    for (let n = 0; n < 20; n += 1) room.push('note', { n })
-    for (const inbox of [notes, ...listeners]) for (let n = 0; n < 20; n += 1) assert.equal((await inbox.next()).n, n)
-  })
-
-  it('denies while the backend fails, and the client joins when it answers again', async (t) => {
-    const topic = freshTopic('rooms')
-    let isBroken = true
-    backend.decide = () => {
-      if (isBroken) throw new Error('broken')
-      return { allow: true }
-    }
-    const client = connect(t, server, newestWay)
-    const channel = client.socket.channel(topic)
-    const replies = new Inbox()
-    const join = channel.join()
-    join.receive('error', replies.put)
-    join.receive('ok', replies.put)
-    for (let n = 0; n < 5; n += 1) assert.deepEqual(await replies.next(), { reason: 'backend_unavailable' })
-    isBroken = false
-    await replies.next((response) => response.reason === undefined)
-    assert.equal((await reply(channel.push('note', {}))).status, 'ok')
-  })
 })
 
 describe('a server that asks about clients', () => {
@@ -221,23 +167,6 @@ describe('a server that asks about clients', () => {
       await client.join(freshTopic('rooms'))
     })
   }
-
-  it('serves connected clients while others wait, and gives those their answers', async (t) => {
-    const open = []
-    backend.decide = ({ params: { user } }) =>
-      user === 'first' ? identity(user) : new Promise((resolve) => open.push(() => resolve(identity(user))))
-    const first = connect(t, server, newestWay, { params: { user: 'first' } })
-    const topic = freshTopic('rooms')
-    const channel = await first.join(topic)
-    const ways = variantsWhere(({ library }) => library === newest)
-    const waiting = Array.from({ length: 30 }, (_, n) => connect(t, server, ways[n % ways.length], { params: { user: `other-${n}` } }))
-    await waitUntil(() => open.length === 30, 'the backend is asked about all')
-    for (let n = 0; n < 20; n += 1) assert.equal((await reply(channel.push('note', { n }))).status, 'ok')
-    assert.ok(waiting.every((client) => client.opened.all.length === 0))
-    backend.decide = ({ params: { user } }) => identity(user)
-    for (const answer of open) answer()
-    await Promise.all(waiting.map((client) => client.join(topic)))
-  })
 })
 
 describe('a backend over HTTPS', () => {

@@ -54,59 +54,6 @@ describe('publish', () => {
     }
   })
 
-  it('sends bytes as a binary broadcast to the clients that can read them', async (t) => {
-    const topic = freshTopic()
-    const readers = await crowd(t, websocket, topic, 'bin')
-    const others = [...(await crowd(t, v1, topic, 'bin', 2)), ...(await crowd(t, longPoll, topic, 'bin', 2))]
-    const notes = others.map(({ channel }) => collectEvents(channel, 'note'))
-    const bytes = Buffer.from(Uint8Array.from({ length: 256 }, (_, n) => n))
-    await api(server, `publish?topic=${encodeURIComponent(topic)}&event=bin`, bytes)
-    for (const { inbox } of readers) assert.deepEqual(Buffer.from(await inbox.next()), bytes)
-    await api(server, 'publish', { topic, event: 'note', payload: { after: 'bytes' } })
-    for (const inbox of notes) assert.deepEqual(await inbox.next(), { after: 'bytes' })
-    for (const { client, inbox } of others) {
-      assert.deepEqual([inbox.all, client.opened.all.length], [[], 1], client.variant.name)
-    }
-    for (const { inbox } of readers) assert.equal(inbox.all.length, 1)
-  })
-
-  it('reaches many topics by broadcast, and many calls by batch', async (t) => {
-    const topics = Array.from({ length: 5 }, () => freshTopic())
-    const members = []
-    for (const topic of topics) members.push(...(await crowd(t, websocket, topic, 'note', 2)))
-    await api(server, 'broadcast', { topics, event: 'note', payload: { n: 1 } })
-    const calls = topics.map((topic) => ({ publish: { topic, event: 'note', payload: { n: 2 } } }))
-    const { results } = await api(server, 'batch', { calls: [...calls, { publish: { topic: '', event: 'e', payload: {} } }] })
-    assert.deepEqual(
-      results.slice(0, -1),
-      topics.map(() => ({})),
-    )
-    assert.equal(results.at(-1).error.code, 'topic_invalid')
-    for (const { inbox } of members) assert.deepEqual((await inbox.take(2)).map(({ n }) => n).toSorted(byNumber), [1, 2])
-  })
-
-  it('is done once for all requests with the same Idempotency-Key', async (t) => {
-    const topic = freshTopic()
-    const members = await crowd(t, websocket, topic, 'note')
-    for (const name of ['order-1', 'order-2', 'order-3', 'order-4']) {
-      const headers = { 'Idempotency-Key': name }
-      const call = { topic, event: 'note', payload: { name } }
-      const answers = await Promise.all(Array.from({ length: 12 }, () => callApi(server, 'publish', call, { headers })))
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        answers.map(() => 200),
-      )
-      const first = answers.filter((answer) => answer.headers['idempotency-replayed'] !== 'true')
-      assert.equal(first.length, 1)
-      const other = await callApi(server, 'publish', { ...call, payload: {} }, { headers })
-      assert.deepEqual([other.status, other.body.error.code], [422, 'idempotency_conflict'])
-    }
-    for (const { inbox } of members) {
-      await inbox.take(4)
-      assert.equal(inbox.all.length, 4)
-    }
-  })
-
   it('is done once when the process that decides about a repeat does not answer at first', async (t) => {
     const own = await startChat({ processes: PROCESSES, apiKey: API_KEY })
     t.after(() => own.kill())
@@ -187,14 +134,6 @@ describe('publish', () => {
       if (!isLost) assert.deepEqual(got, [...all, 'last'].toSorted())
     }
     await own.stop()
-  })
-
-  it('needs a key', async () => {
-    const call = { topic: freshTopic(), event: 'note', payload: {} }
-    for (const key of ['', 'another-key-than-the-tests']) {
-      const { status, body } = await callApi(server, 'publish', call, { key })
-      assert.deepEqual([status, body.error.code], [401, 'unauthorized'])
-    }
   })
 })
 

@@ -78,22 +78,9 @@ async function endOf(t, send, at = server) {
 
 describe('messages', () => {
   const malformed = {
-    'text that is not JSON': 'hello',
-    'an empty message': '',
     'half a message': '["1","1","rooms:1",',
-    'an object': '{}',
     'a V1 message': '{"topic":"phoenix","event":"heartbeat","payload":{},"ref":"1"}',
-    null: 'null',
-    'a number': '5',
-    'an empty array': '[]',
-    'four elements': '["1","1","rooms:1","phx_join"]',
-    'a number as topic': '["1","1",5,"phx_join",{}]',
-    'null as topic': '["1","1",null,"phx_join",{}]',
-    'an array as event': '["1","1","rooms:1",["phx_join"],{}]',
-    'text after the message': '["1","1","rooms:1","phx_join",{}] more',
-    'half a surrogate in the topic': '["1","1","rooms:\\ud800","phx_join",{}]',
     'a hundred thousand brackets': '['.repeat(100_000),
-    'a ref of 256 bytes': `[null,"${'r'.repeat(256)}","rooms:1","phx_join",{}]`,
     'a join_ref of a megabyte': `["${'r'.repeat(MIB)}","1","rooms:1","phx_join",{}]`,
   }
   for (const [name, text] of Object.entries(malformed)) {
@@ -103,13 +90,8 @@ describe('messages', () => {
   }
 
   const badBinary = {
-    'an empty binary message': Buffer.alloc(0),
     'a reply': binaryPush({ kind: 1, joinRef: '1', ref: '1', topic: 'rooms:1', event: 'ok', data: 'x' }),
-    'a broadcast': binaryPush({ kind: 2, joinRef: '1', ref: '1', topic: 'rooms:1', event: 'bin', data: 'x' }),
-    'an unknown kind': binaryPush({ kind: 255, joinRef: '1', ref: '1', topic: 'rooms:1', event: 'bin', data: 'x' }),
     'lengths beyond the message': Buffer.from([0, 200, 200, 200, 200, 1, 2, 3]),
-    'a head cut short': Buffer.from([0, 1, 1]),
-    'bytes in the topic that are not UTF-8': Buffer.from([0, 1, 1, 2, 1, 49, 49, 0xff, 0xfe, 98]),
   }
   for (const [name, bytes] of Object.entries(badBinary)) {
     itUnnoticedByOthers(`${name} in bytes closes the socket with 1011`, async (t) => {
@@ -210,16 +192,6 @@ describe('messages', () => {
 describe('frames', () => {
   const broken = {
     'an unmasked frame': frame(opcode.text, 'hello', { isMasked: false }),
-    'a reserved bit': frame(opcode.text, 'hello', { reserved: 4 }),
-    'an unknown kind of frame': frame(3, 'hello'),
-    'an unknown kind of control frame': frame(11, 'hello'),
-    'a ping in fragments': frame(opcode.ping, 'hello', { isFinal: false }),
-    'a ping of 126 bytes': frame(opcode.ping, 'x'.repeat(126)),
-    'a continuation of nothing': frame(opcode.continuation, 'hello'),
-    'a message within a message': Buffer.concat([frame(opcode.text, 'hel', { isFinal: false }), frame(opcode.text, 'lo')]),
-    'half a close code': frame(opcode.close, 'x'),
-    'a close code that may not be sent': frame(opcode.close, Buffer.from([1005 >> 8, 1005 & 255])),
-    'a length beyond 63 bits': Buffer.from([0x81, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]),
     noise: Buffer.from(Array.from({ length: 4_096 }, (_, n) => (n * 7919 + 13) & 255)),
   }
   for (const [name, bytes] of Object.entries(broken)) {
@@ -230,11 +202,6 @@ describe('frames', () => {
 
   const notUtf8 = {
     'a text that is not UTF-8': frame(opcode.text, Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d])),
-    'a text cut within a character': frame(opcode.text, Buffer.from('"ü"').subarray(0, 2)),
-    'a text that turns bad in its last fragment': Buffer.concat([
-      frame(opcode.text, Buffer.from([0x22, 0xc3]), { isFinal: false }),
-      frame(opcode.continuation, Buffer.from([0x28, 0x22])),
-    ]),
   }
   for (const [name, bytes] of Object.entries(notUtf8)) {
     itUnnoticedByOthers(`${name} closes the socket with 1007`, async (t) => {

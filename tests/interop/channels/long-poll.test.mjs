@@ -6,8 +6,8 @@ import { after, before, describe, it } from 'node:test'
 import { connect, freshTopic, collectEvents, reply, variantsWhere } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
 import { ROOMS, startChat, startWatchfire } from '../lib/server.mjs'
-import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
-import { RawWebSocket, binaryPush, openTcp, readResponse } from '../lib/raw-socket.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { openTcp, readResponse } from '../lib/raw-socket.mjs'
 
 const OK = { status: 'ok', response: {} }
 const heartbeat = (ref) => [null, ref, 'phoenix', 'heartbeat', {}]
@@ -39,10 +39,6 @@ describe('a long-poll session', () => {
     }
   })
 
-  it('is rejected when the application rejects it', async () => {
-    assert.deepEqual(await new LongPollSession(server, 'vsn=2.0.0&deny=1').get(), { status: 403 })
-  })
-
   it('sends messages by POST and receives them by GET, oldest first', async () => {
     const topic = freshTopic()
     const session = await LongPollSession.open(server)
@@ -53,35 +49,6 @@ describe('a long-poll session', () => {
       ['1', '2', topic, 'phx_reply', { status: 'ok', response: { n: 1 } }],
       heartbeatReply('3'),
     ])
-  })
-
-  it('returns waiting messages at once, and its token with them', async () => {
-    const session = await LongPollSession.open(server)
-    await session.post(heartbeat('1'))
-    const { status, token, messages } = await session.get()
-    assert.deepEqual([status, messages], [200, [JSON.stringify(heartbeatReply('1'))]])
-    assert.equal(typeof token, 'string')
-  })
-
-  it('wakes a waiting GET when a message arrives', async () => {
-    const topic = freshTopic()
-    const session = await LongPollSession.open(server)
-    const other = await LongPollSession.open(server)
-    await session.post(['1', '1', topic, 'phx_join', {}])
-    await other.post(['1', '1', topic, 'phx_join', {}])
-    await session.receive(1)
-    const waiting = session.receive(1)
-    await other.post(['1', '2', topic, 'new_msg', { from: 'other' }])
-    assert.deepEqual(await withTimeout(waiting, 'the broadcast'), [[null, null, topic, 'new_msg', { from: 'other' }]])
-  })
-
-  it('replies 200 to a POST whose message is rejected; the rejection comes by GET', async () => {
-    const session = await LongPollSession.open(server)
-    assert.deepEqual(await session.post(['1', '1', 'presence:1', 'phx_join', {}]), { status: 200 })
-    assert.deepEqual(await session.post(['1', '2', 'elsewhere', 'phx_join', {}]), { status: 200 })
-    const [first, second] = await session.receive(2)
-    assert.deepEqual(first[4], { status: 'error', response: { reason: 'no user' } })
-    assert.deepEqual(second[4], { status: 'error', response: { reason: 'unmatched topic' } })
   })
 
   it('replies 410 to a POST without a live session', async () => {
@@ -117,106 +84,6 @@ describe('a long-poll session', () => {
     }
   })
 
-  it('may use a single connection throughout', async (t) => {
-    const socket = await openTcp(t, server)
-    const send = async (method, path, body = '') => {
-      const type = 'Content-Type: application/x-ndjson\r\n'
-      const length = method === 'POST' ? `${type}Content-Length: ${Buffer.byteLength(body)}\r\n` : ''
-      socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\n${length}\r\n${body}`)
-      const response = await readResponse(socket)
-      assert.equal(response.status, 200)
-      return JSON.parse(response.body)
-    }
-    const { token } = await send('GET', '/socket/longpoll?vsn=2.0.0')
-    const path = `/socket/longpoll?vsn=2.0.0&token=${encodeURIComponent(token)}`
-    for (let n = 0; n < 10; n++) {
-      assert.deepEqual(await send('POST', path, JSON.stringify(heartbeat(`${n}`))), { status: 200 })
-      const { status, messages } = await send('GET', path)
-      assert.deepEqual([status, messages], [200, [JSON.stringify(heartbeatReply(`${n}`))]])
-    }
-  })
-
-  it('replaces a waiting GET by the newest one', async () => {
-    const session = await LongPollSession.open(server)
-    const first = session.get()
-    await waitUntil(async () => (await server.metric('watchfire_sockets_connections', 'state="parked"')) > 0, 'the first GET waits')
-    const second = session.get()
-    assert.equal((await withTimeout(first, 'the first GET is released')).status, 204)
-    await session.post(heartbeat('1'))
-    assert.equal((await withTimeout(second, 'the second GET gets it')).status, 200)
-  })
-
-  it('survives a GET whose client has disconnected', async () => {
-    const session = await LongPollSession.open(server)
-    const hangUp = new AbortController()
-    const waiting = session.get({ signal: hangUp.signal })
-    await waitUntil(async () => (await server.metric('watchfire_sockets_connections', 'state="parked"')) > 0, 'the GET waits')
-    hangUp.abort()
-    await assert.rejects(waiting)
-    await waitUntil(async () => (await server.metric('watchfire_sockets_connections', 'state="parked"')) === 0, 'the GET is gone')
-    await session.post(heartbeat('1'))
-    assert.deepEqual(await session.receive(1), [heartbeatReply('1')])
-  })
-
-  it('reads a body that is not ndjson as one message', async () => {
-    const session = await LongPollSession.open(server)
-    for (const type of ['application/json', 'text/plain']) {
-      const body = JSON.stringify(heartbeat(type))
-      assert.deepEqual(await session.postBody(body, { 'Content-Type': type }), { status: 200 })
-      assert.deepEqual(await session.receive(1), [heartbeatReply(type)])
-    }
-  })
-
-  it('reads every line of a POST', async () => {
-    const session = await LongPollSession.open(server)
-    const lines = Array.from({ length: 103 }, (_, n) => JSON.stringify(heartbeat(`${n}`)))
-    assert.deepEqual(await session.postBody(lines.join('\r\n')), { status: 200 })
-    const answers = await session.receive(103)
-    assert.deepEqual(answers.at(-1), heartbeatReply('102'))
-  })
-
-  it('reads a base64 line as bytes', async (t) => {
-    const topic = freshTopic()
-    const listener = await RawWebSocket.open(t, server)
-    await listener.join(topic)
-    const session = await LongPollSession.open(server)
-    const bytes = binaryPush({ joinRef: '1', ref: '2', topic, event: 'bin', data: [0, 1, 255] })
-    const lines = [JSON.stringify(['1', '1', topic, 'phx_join', {}]), bytes.toString('base64')]
-    assert.deepEqual(await session.postBody(lines.join('\n')), { status: 200 })
-    const broadcast = await listener.messages.next()
-    assert.deepEqual(broadcast.subarray(-3), Buffer.from([0, 1, 255]))
-  })
-
-  it('supports V1 as well', async () => {
-    const topic = freshTopic()
-    const session = await LongPollSession.open(server, 'vsn=1.0.0')
-    const join = { topic, event: 'phx_join', payload: {}, ref: '1' }
-    assert.deepEqual(await session.postBody(JSON.stringify(join), { 'Content-Type': 'application/json' }), { status: 200 })
-    assert.deepEqual(await session.receive(1), [{ topic, event: 'phx_reply', payload: OK, ref: '1' }])
-  })
-
-  it('ends after invalid messages, and its client gets an error', async () => {
-    for (const nonsense of ['not JSON', '{}', '[]', '[1,2,3]', '["1","1",5,"phx_join",{}]']) {
-      const session = await LongPollSession.open(server)
-      await session.postBody(nonsense, { 'Content-Type': 'application/json' })
-      assert.deepEqual(await session.post(heartbeat('1')), { status: 410 }, nonsense)
-      assert.equal((await session.get()).status, 410)
-    }
-  })
-
-  it('rejects an unreadable body with 400, and continues', async () => {
-    const session = await LongPollSession.open(server)
-    const post = async (body) => {
-      const headers = { 'Content-Type': 'application/x-ndjson' }
-      return (await fetch(session.url(), { method: 'POST', headers, body })).status
-    }
-    assert.equal(await post('neither JSON nor base64'), 400)
-    assert.equal(await post(Buffer.from([0xff, 0xfe])), 400)
-    assert.equal(await post('A'.repeat(8_000_004)), 400)
-    await session.post(heartbeat('1'))
-    assert.deepEqual(await session.receive(1), [heartbeatReply('1')])
-  })
-
   it('takes a long POST that arrives at once, at whichever process', async (t) => {
     const session = await LongPollSession.open(server)
     const topic = freshTopic()
@@ -234,13 +101,6 @@ describe('a long-poll session', () => {
       socket.write([...head, '', body].join('\r\n'))
       const { status } = await readResponse(socket)
       assert.equal(status, 200)
-    }
-  })
-
-  it('replies to other methods with 400 and no body', async () => {
-    for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD']) {
-      const response = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), { method })
-      assert.deepEqual([response.status, await response.text()], [400, ''], method)
     }
   })
 
@@ -280,34 +140,6 @@ describe('a long-poll session', () => {
       assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
     })
   }
-})
-
-describe('a long-poll session with short timeouts', () => {
-  let server
-  const settings = {
-    ...ROOMS,
-    'socket.longpoll_window': '400ms',
-  }
-  before(async () => (server = await startWatchfire({ settings })))
-  after(() => server.stop())
-
-  it('replies 204 to a GET when no message arrives', async () => {
-    const session = await LongPollSession.open(server)
-    for (let n = 0; n < 3; n++) {
-      const { status, token, messages } = await session.get()
-      assert.deepEqual([status, messages], [204, []])
-      session.token = token
-    }
-  })
-
-  it('ends when no GET comes', async () => {
-    const topic = freshTopic()
-    const session = await LongPollSession.open(server)
-    await session.post(['1', '1', topic, 'phx_join', {}])
-    const gone = async () => (await session.post(heartbeat('1'))).status === 410
-    await waitUntil(gone, 'the session has ended')
-    assert.equal((await session.get()).status, 410)
-  })
 })
 
 describe('a long-poll session whose GET may come late', () => {

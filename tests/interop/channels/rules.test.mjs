@@ -77,25 +77,6 @@ describe('a server with rules', () => {
     assert.deepEqual(await refused(await tokenOf('ada', { expiresIn: past })), { reason: 'token_expired' })
   })
 
-  it('joins the topics that the token names', async (t) => {
-    const client = connect(t, server, newestWay, {
-      params: { token: await tokenOf('ada', { claims: { channels: { join: ['orders:7', 'feed:a*'] } } }) },
-    })
-    await client.join('orders:7')
-    await client.join('feed:abc')
-    await client.join(freshTopic('news'))
-    for (const topic of ['orders:8', 'feed:b'])
-      assert.deepEqual(await client.joinRefused(topic), { status: 'error', response: { reason: 'unauthorized' } })
-  })
-
-  it('refuses messages to topics of the server', async (t) => {
-    const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada') } })
-    for (const prefix of ['news', 'feed']) {
-      const channel = await client.join(freshTopic(prefix))
-      assert.deepEqual(await reply(channel.push('note', {})), { status: 'error', response: { reason: 'unauthorized' } })
-    }
-  })
-
   for (const variant of variants) {
     it(`${variant.name}: subscribers with tokens of their joins see each other and their messages`, async (t) => {
       const topic = freshTopic('orders')
@@ -166,26 +147,6 @@ describe('a server with rules', () => {
     await client.join(topic, { token: await tokenOf('ada') })
     assert.deepEqual(client.joinsSent, [topic, topic])
   })
-
-  it('a client that refreshes its token at the notice keeps all channels', async (t) => {
-    const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada', { expiresIn: '3s' }) } })
-    const topics = [freshTopic('orders'), freshTopic('feed')]
-    const [channel, other] = await Promise.all(topics.map((topic) => client.join(topic)))
-    const closed = [channel, other].map((each) => collectHook(each, 'onClose'))
-    const refreshed = new Inbox()
-    channel.on('token_expiring', async () => refreshed.put(await reply(channel.push('refresh', { token: await tokenOf('ada') }))))
-    const { status, response } = await refreshed.next()
-    assert.equal(status, 'ok')
-    assert.ok(response.expires_in > 50, JSON.stringify(response))
-    // A channel with a token that ends later than the first one proves that its time is over.
-    const late = await client.join(freshTopic('orders'), { token: await tokenOf('ada', { expiresIn: '2s' }) })
-    await collectHook(late, 'onClose').next()
-    assert.deepEqual(
-      closed.map(({ all }) => all),
-      [[], []],
-    )
-    assert.equal((await reply(channel.push('note', {}))).status, 'ok')
-  })
 })
 
 describe('a server with a JWK set', () => {
@@ -241,35 +202,5 @@ describe('a server with a JWK set', () => {
     const processes = Math.max(1, server.workers().length)
     const most = processes * (Math.ceil((performance.now() - began) / RETRY_MS) + 1)
     assert.ok(requests - before <= most, `${requests - before} fetches, at most ${most}`)
-  })
-})
-
-describe('rules on several processes', () => {
-  let server
-  before(
-    async () =>
-      (server = await startWatchfire({ processes: 2, settings: { ...SETTINGS, 'auth.hs256_secret': new TextDecoder().decode(SECRET) } })),
-  )
-  after(() => server.stop())
-
-  it('deliver messages and presence to the subscribers of every process', async (t) => {
-    const topic = freshTopic('orders')
-    const count = 12
-    const users = Array.from({ length: count }, (_, n) => `user-${n}`)
-    const members = await Promise.all(
-      users.map(async (user) => {
-        const client = connect(t, server, newestWay)
-        const channel = client.socket.channel(topic, { token: await tokenOf(user) })
-        const presence = new newest.Presence(channel)
-        const synced = new Inbox()
-        presence.onSync(() => synced.put(presence.list((key) => key).toSorted()))
-        const notes = collectEvents(channel, 'note')
-        assert.equal((await reply(channel.join())).status, 'ok')
-        return { channel, synced, notes }
-      }),
-    )
-    for (const { synced } of members) await synced.next((keys) => keys.length === count)
-    members[0].channel.push('note', { n: 1 })
-    for (const { notes } of members) assert.deepEqual(await notes.next(), { n: 1 })
   })
 })

@@ -1,21 +1,18 @@
 // Histories of several machines: JetStream stores the messages, and every machine has the same ones.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { before, describe, it } from 'node:test'
-import { promisify } from 'node:util'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { API_KEY, api, callApi } from '../lib/http-api.mjs'
 import { RULES, startMachines } from '../lib/machines.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
+import { run } from '../lib/program.mjs'
 import { binary, startWatchfire } from '../lib/server.mjs'
 import { connect, freshTopic, newestWay, reply } from '../lib/test-client.mjs'
-
-const run = promisify(execFile)
 
 const numbers = (from, to) => Array.from({ length: to - from }, (_, at) => from + at)
 

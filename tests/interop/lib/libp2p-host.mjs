@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 import { binary } from './server.mjs'
@@ -16,9 +15,6 @@ const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 
 /** A running libp2p host. */
 export class Libp2pHost {
-  static program = 'host'
-  /** Default arguments. */
-  static defaultArgs = (args) => (args.includes('--listen') ? [] : LOOPBACK)
   #child
   #exited
   #replies = []
@@ -28,17 +24,11 @@ export class Libp2pHost {
   addresses
   address
 
-  /**
-   * `args` are the arguments of the program; without `--listen` it listens on loopback.
-   * @template {Libp2pHost} Host
-   * @this {{ new (): Host, program: string, defaultArgs: (args: string[]) => string[] }}
-   * @returns {Promise<Host>}
-   */
+  /** `args` are the arguments of the program; without `--listen` it listens on loopback. */
   static async start(...args) {
-    // biome-ignore-start lint/complexity/noThisInStatic: a subclass has its own program and arguments
-    const host = new this()
-    const child = spawn(binary(path.join('examples', this.program)), [...this.defaultArgs(args), ...args], { stdio: 'pipe' })
-    // biome-ignore-end lint/complexity/noThisInStatic: a subclass has its own program and arguments
+    const host = new Libp2pHost()
+    const listening = args.includes('--listen') ? [] : LOOPBACK
+    const child = spawn(binary('examples/host'), [...listening, ...args], { stdio: 'pipe' })
     host.#child = child
     child.stderr.setEncoding('utf8').on('data', (text) => (host.stderr += text))
     host.#exited = new Promise((resolve) => child.once('close', resolve))
@@ -47,7 +37,7 @@ export class Libp2pHost {
       for (const { reject } of host.#replies.splice(0)) reject(new Error(`the host ended with ${code}: ${host.stderr}`))
     })
     const { peer, addresses } = await host.#nextReply('the host reports its addresses')
-    Object.assign(host, { peer, addresses, address: addresses?.[0] })
+    Object.assign(host, { peer, addresses, address: addresses[0] })
     return host
   }
 
@@ -83,28 +73,5 @@ export class Libp2pHost {
     } finally {
       if (this.#child.exitCode === null) this.#child.kill('SIGKILL')
     }
-  }
-}
-
-/** A peer that sends exactly the messages of the test: crates/p2p/examples/raw_peer.rs. */
-export class RawPeer extends Libp2pHost {
-  static program = 'raw_peer'
-  static defaultArgs = () => []
-
-  want(kind, ...cids) {
-    return this.command('want', kind, ...cids)
-  }
-
-  cancel(...cids) {
-    return this.command('cancel', ...cids)
-  }
-
-  /** Everything received up to the reply for this block: `{ haves, dont_haves, blocks, bytes }`. */
-  receiveUntil(cid) {
-    return this.command('receive-until', cid)
-  }
-  /** Everything received up to this number of presences and blocks. */
-  count(answers) {
-    return this.command('receive-count', answers)
   }
 }

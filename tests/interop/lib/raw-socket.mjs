@@ -128,17 +128,17 @@ export function acceptFor(key) {
 }
 
 /** One client frame, masked by default. */
-export function frame(opcode, payload, { isFinal = true, isMasked = true, reserved = 0 } = {}) {
+export function frame(opcode, payload, { isFinal = true, isMasked = true } = {}) {
   const bytes = Buffer.from(payload)
-  const head = frameHead(opcode, bytes.length, { isFinal, isMasked, reserved })
+  const head = frameHead(opcode, bytes.length, { isFinal, isMasked })
   if (!isMasked) return Buffer.concat([head, bytes])
   const key = randomBytes(4)
   return Buffer.concat([head, key, bytes.map((byte, index) => byte ^ key[index % 4])])
 }
 
 /** The start of a frame, up to its length, which may be wrong. */
-export function frameHead(opcode, length, { isFinal = true, isMasked = true, reserved = 0 } = {}) {
-  const first = (isFinal ? 0x80 : 0) | (reserved << 4) | opcode
+export function frameHead(opcode, length, { isFinal = true, isMasked = true } = {}) {
+  const first = (isFinal ? 0x80 : 0) | opcode
   const mask = isMasked ? 0x80 : 0
   if (length < 126) return Buffer.from([first, mask | length])
   if (length < 65_536) return Buffer.concat([Buffer.from([first, mask | 126]), u16(length)])

@@ -20,7 +20,6 @@ const image = makeImage([2 * MIB + 17, 1000])
 const [layer] = image.layers
 const size = layer.length
 const unknown = digestOf('unknown')
-const hex = (digits) => 'a'.repeat(digits)
 
 const manifest = (reference, repository = 'team/app') => `/v2/${repository}/manifests/${reference}`
 const blob = (digest, repository = 'team/app') => `/v2/${repository}/blobs/${digest}`
@@ -83,23 +82,18 @@ const invalid = (code) => ({ status: 400, code })
 const readOnly = { status: 405, headers: { allow: 'GET, HEAD' }, code: 'UNSUPPORTED' }
 const missing = (code) => ({ status: 404, code })
 
-/** A name, a request, and the expected answer. The request is a path, or a path with a method and headers. */
+/**
+ * A name, a request, and the expected answer. The request is a path, or a path with a method and headers. The conformance tests of
+ * the specification (tests/outside/oci) have its other requests, and crates/mirror/src/oci each invalid name, tag, digest and range.
+ */
 const table = {
   'the server': [
-    ['speaks the protocol', '/v2/', { status: 200 }],
     ['speaks the protocol without the last slash', '/v2', { status: 200 }],
     ['does not serve another version', '/v1/', missing('NAME_UNKNOWN')],
-    ['does not serve a repository without a resource', '/v2/team/app', missing('NAME_UNKNOWN')],
   ],
   'a manifest': [
     ['has its bytes, type and digest by tag', manifest('v1'), { status: 200, headers: describedManifest, body: image.manifest }],
-    ['has its bytes, type and digest by digest', manifest(image.digest), { status: 200, headers: describedManifest, body: image.manifest }],
     ['has the same headers for HEAD', [manifest('v1'), { method: 'HEAD' }], { status: 200, headers: describedManifest, body: NOTHING }],
-    [
-      'has the same headers for HEAD by digest',
-      [manifest(image.digest), { method: 'HEAD' }],
-      { status: 200, headers: describedManifest, body: NOTHING },
-    ],
     [
       'is sent for the second of several Accept headers',
       [manifest('v1', 'team/other'), { headers: { accept: [INDEX, MANIFEST, DOCKER] } }],
@@ -110,9 +104,6 @@ const table = {
       [manifest('v1'), { headers: { range: 'bytes=0-' } }],
       { status: 200, body: image.manifest },
     ],
-    ['is unknown by a tag that the registry does not have', manifest('none'), missing('MANIFEST_UNKNOWN')],
-    ['is unknown for HEAD, without a body', [manifest('none'), { method: 'HEAD' }], { status: 404, body: NOTHING }],
-    ['is unknown by a digest that the registry does not have', manifest(unknown), missing('MANIFEST_UNKNOWN')],
     ['is unknown in a repository that does not exist', manifest('v1', 'no/such'), missing('MANIFEST_UNKNOWN')],
   ],
   'a blob': [
@@ -123,57 +114,19 @@ const table = {
       [one, { headers: { 'accept-encoding': 'gzip' } }],
       { ...whole, headers: { ...describedBlob, 'content-encoding': undefined } },
     ],
-    ['is unknown if the registry does not have it', blob(unknown), missing('BLOB_UNKNOWN')],
     ['is unknown for HEAD, without a body', [blob(unknown), { method: 'HEAD' }], { status: 404, body: NOTHING }],
     ['is unknown in a repository that does not have it', blob(digestOf(layer), 'team/other'), missing('BLOB_UNKNOWN')],
   ],
   'a range of a blob': Object.entries({
-    'bytes=0-0': part(0, 0),
     'bytes=100-1048700': part(100, 1048700),
-    'bytes=1048576-2097151': part(1048576, 2097151),
-    [`bytes=${size - 5}-`]: part(size - 5, size - 1),
-    'bytes=-7': part(size - 7, size - 1),
-    [`bytes=-${size + 10}`]: part(0, size - 1),
-    [`bytes=10-${size * 2}`]: part(10, size - 1),
-    'bytes=0-': part(0, size - 1),
     [`bytes=${size}-`]: noPart,
-    'bytes=5-4': noPart,
-    'bytes=-0': noPart,
-    'bytes=99999999999999999999-': noPart,
-    // RFC 9110 allows to ignore other units, other syntax, and several ranges.
-    'lines=1-2': whole,
-    'bytes=a-b': whole,
+    // RFC 9110 allows to ignore several ranges.
     'bytes=0-1,5-6': whole,
-    [`bytes=${'0-0,'.repeat(10_000)}1-1`]: whole,
-  }).map(([range, expected]) => [`${range.slice(0, 40)} is ${expected.status}`, [one, { headers: { range } }], expected]),
+  }).map(([range, expected]) => [`${range} is ${expected.status}`, [one, { headers: { range } }], expected]),
   'a name, tag or digest': [
-    ['has no capitals in a name', manifest('v1', 'TEAM/app'), invalid('NAME_INVALID')],
-    ['has no empty part in a name', manifest('v1', 'team//app'), invalid('NAME_INVALID')],
     ['has no part of dots in a name', manifest('v1', 'team/%2e%2e/app'), invalid('NAME_INVALID')],
-    ['has no separator at the start of a name', manifest('v1', '-team/app'), invalid('NAME_INVALID')],
-    ['has at most 255 characters in a name', manifest('v1', `${'a/'.repeat(130)}a`), invalid('NAME_INVALID')],
     ['has no dot at the start of a tag', manifest('.v1'), invalid('TAG_INVALID')],
-    ['has at most 128 characters in a tag', manifest('v'.repeat(129)), invalid('TAG_INVALID')],
-    ['has a digest of the right length for a manifest', manifest('sha256:00'), invalid('DIGEST_INVALID')],
-    ['has a digest that is not too short', blob(`sha256:${hex(63)}`), invalid('DIGEST_INVALID')],
-    ['has a digest that is not too long', blob(`sha256:${hex(65)}`), invalid('DIGEST_INVALID')],
-    ['has a digest of the length of its algorithm', blob(`sha512:${hex(64)}`), invalid('DIGEST_INVALID')],
-    ['has a digest without capitals', blob(`sha256:${'A'.repeat(64)}`), invalid('DIGEST_INVALID')],
-    ['has a digest of a known algorithm', blob(`md5:${hex(32)}`), invalid('DIGEST_INVALID')],
-    ['has a digest for a blob, not a tag', blob('v1'), invalid('DIGEST_INVALID')],
     ['has a digest for referrers, not a tag', '/v2/team/app/referrers/v1', invalid('DIGEST_INVALID')],
-  ],
-  'a list': [
-    [
-      'has the tags of the registry',
-      '/v2/team/other/tags/list',
-      { status: 200, body: Buffer.from('{"name":"team/other","tags":["v1"]}\n') },
-    ],
-    [
-      'of referrers is that of the registry, which this one does not have',
-      `/v2/team/app/referrers/${image.digest}`,
-      missing('NAME_UNKNOWN'),
-    ],
   ],
   'another registry': [
     [
@@ -183,12 +136,7 @@ const table = {
     ],
     ['is unknown if the mirror does not have it', `${manifest('v1')}?ns=unknown.example`, missing('NAME_UNKNOWN')],
   ],
-  'a change': [
-    ['cannot push a blob', ['/v2/team/app/blobs/uploads/', { method: 'POST' }], readOnly],
-    ['cannot push a manifest', [manifest('v9'), { method: 'PUT' }], readOnly],
-    ['cannot delete a manifest', [manifest(image.digest), { method: 'DELETE' }], readOnly],
-    ['cannot delete a blob', [one, { method: 'DELETE' }], readOnly],
-  ],
+  'a change': [['cannot delete a blob', [one, { method: 'DELETE' }], readOnly]],
 }
 
 for (const [subject, cases] of Object.entries(/** @type {Record<string, any[][]>} */ (table))) {

@@ -137,31 +137,3 @@ for (const [kind, startRegistry] of Object.entries({
     })
   })
 }
-
-describe('the referrers of an image', { skip: whyNoMirrorTools }, () => {
-  it('are those that the registry has now, with its filter', async () => {
-    registry = await Olareg.start()
-    await mirrorOf(registry)
-    const image = makeImage([1000])
-    await push(registry, 'team/app', 'v1', image)
-    const referrers = async (query = '') => {
-      const answer = await fetch(mirror.http(`/v2/team/app/referrers/${image.digest}${query}`))
-      assert.equal(answer.headers.get('content-type'), 'application/vnd.oci.image.index.v1+json')
-      return {
-        filters: answer.headers.get('oci-filters-applied'),
-        types: (await answer.json()).manifests.map(({ artifactType }) => artifactType),
-      }
-    }
-    assert.deepEqual(await referrers(), { filters: null, types: [] })
-    for (const type of [BILL_OF_MATERIALS, SIGNATURE]) {
-      await pushArtifact(
-        inRegistry(`team/app:${names++}`),
-        [{ type, bytes: randomBytes(10) }],
-        ['--subject', inRegistry('team/app:v1'), '--artifact-type', type],
-      )
-    }
-    assert.deepEqual((await referrers()).types.sort(), [BILL_OF_MATERIALS, SIGNATURE].sort())
-    const query = `?artifactType=${encodeURIComponent(SIGNATURE)}`
-    assert.deepEqual(await referrers(query), { filters: 'artifactType', types: [SIGNATURE] })
-  })
-})

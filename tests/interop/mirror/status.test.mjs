@@ -317,15 +317,6 @@ describe('a web page that makes its own name lead to this host', () => {
       assert.match(JSON.parse(bytes).errors[0].message, /use an IP address or localhost/)
     }
   })
-
-  it('gets no image, and curl and engines do', async () => {
-    const target = `/v2/team/app/manifests/v1?ns=${encodeURIComponent(REGISTRY)}`
-    const statusOf = async (headers) => (await requestExactly(mirror, target, { headers })).status
-    assert.equal(await statusOf({ host: `127.0.0.1:${mirror.port}`, 'user-agent': 'containerd/2.4.2' }), 200)
-    assert.equal(await statusOf({ host: `page.example:${mirror.port}`, origin: 'http://page.example' }), 403)
-    assert.equal(await statusOf({ host: `127.0.0.1:${mirror.port}`, origin: 'http://page.example' }), 403)
-    assert.equal(await statusOf({ host: `localhost:${mirror.port}`, 'sec-fetch-site': 'cross-site' }), 403)
-  })
 })
 
 describe('the status of a fleet', () => {

@@ -2,15 +2,15 @@
 // simulates. The tests are about the paths and about what the visitor's page says; the experiment is about times.
 
 import assert from 'node:assert/strict'
-import { execFile, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
 import { newFolder } from '../lib/folders.mjs'
+import { run } from '../lib/program.mjs'
 import { binary, environment } from '../lib/server.mjs'
 
 const EXPERIMENT = fileURLToPath(new URL('../../../experiments/networks.toml', import.meta.url))
@@ -36,7 +36,7 @@ async function visit(t, ...trials) {
   const json = path.join(folder, 'results.json')
   const chosen = trials.flatMap((name) => ['--trial', name])
   const options = ['--driver', 'processes', '--repeat', '1', '--folder', folder, '--json', json, ...chosen]
-  await promisify(execFile)(binary('watchfire'), ['lab', 'run', EXPERIMENT, ...options], { timeout: RUN_MS, env: environment() })
+  await run(binary('watchfire'), ['lab', 'run', EXPERIMENT, ...options], { timeout: RUN_MS, env: environment() })
   const { runs } = JSON.parse(await readFile(json, 'utf8'))
   assert.deepEqual(runs.map(({ trial }) => trial).sort(), [...trials].sort())
   return new Map(

@@ -34,6 +34,21 @@ async function open(t, url, options = {}) {
   return { tab, pageErrors }
 }
 
+async function enterToken(tab, token = TOKEN) {
+  await tab.getByLabel('Token').fill(token)
+  await tab.getByRole('button', { name: 'Open' }).click()
+}
+
+const openRow = (tab, name) => tab.getByRole('row', { name }).getByRole('button').click()
+
+/** Opens the details of the connection that has joined a topic. */
+async function openConnection(t, server, topic, { needsToken = true } = {}) {
+  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
+  if (needsToken) await enterToken(tab)
+  await openRow(tab, new RegExp(topic))
+  return tab
+}
+
 const show = (tab, name) => tab.getByRole('tab', { name }).click()
 
 /** The text of a chart for a screen reader, which has its values. */
@@ -62,10 +77,7 @@ test('a topic whose name is HTML is shown as text', async (t) => {
   await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
 
   await tab.getByRole('button', { name: 'Show its connections' }).click()
-  await tab
-    .getByRole('row', { name: /rooms:<img/ })
-    .getByRole('button')
-    .click()
+  await openRow(tab, /rooms:<img/)
   await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
   assert.equal(await tab.locator('img').count(), 0)
   assert.doesNotMatch(await tab.title(), /owned/)
@@ -78,11 +90,7 @@ test('the operator disconnects one client, after a confirmation', async (t) => {
   const topic = freshTopic()
   await client.join(topic)
   await other.join(freshTopic())
-  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
-  await tab.getByLabel('Token').fill(TOKEN)
-  await tab.getByRole('button', { name: 'Open' }).click()
-  const row = tab.getByRole('row', { name: new RegExp(topic) })
-  await row.getByRole('button').click()
+  const tab = await openConnection(t, server, topic)
   await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
   assert.equal(client.closed.all.length, 0)
 
@@ -97,13 +105,7 @@ test('the operator watches the messages of one client, and its payloads only whe
   const client = connect(t, server, WEBSOCKET)
   const topic = freshTopic()
   const channel = await client.join(topic)
-  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
-  await tab.getByLabel('Token').fill(TOKEN)
-  await tab.getByRole('button', { name: 'Open' }).click()
-  await tab
-    .getByRole('row', { name: new RegExp(topic) })
-    .getByRole('button')
-    .click()
+  const tab = await openConnection(t, server, topic)
   const dialog = tab.getByRole('dialog')
   await dialog.getByRole('button', { name: 'Watch messages' }).click()
   await dialog.getByText(/^Watched since /).waitFor()
@@ -125,13 +127,7 @@ test('the operator denies an address and allows it again', async (t) => {
   const client = connect(t, server, WEBSOCKET)
   const topic = freshTopic()
   await client.join(topic)
-  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
-  await tab.getByLabel('Token').fill(TOKEN)
-  await tab.getByRole('button', { name: 'Open' }).click()
-  await tab
-    .getByRole('row', { name: new RegExp(topic) })
-    .getByRole('button')
-    .click()
+  const tab = await openConnection(t, server, topic)
   await tab.getByRole('button', { name: 'Deny address' }).click()
   await tab.getByRole('button', { name: 'Deny address now' }).click()
   await client.closed.next(() => true, 'the socket of the client is closed')
@@ -147,8 +143,7 @@ test('the operator denies an address and allows it again', async (t) => {
 test('the operator changes the level of the log, and asks for a flame graph', async (t) => {
   const server = await startServer(t, { settings: { ...ROOMS, 'admin.token': TOKEN } })
   const { tab } = await open(t, await server.admin('/#runtime'))
-  await tab.getByLabel('Token').fill(TOKEN)
-  await tab.getByRole('button', { name: 'Open' }).click()
+  await enterToken(tab)
   await tab.getByLabel('Level of the log').selectOption('debug')
   await tab.getByRole('button', { name: 'Apply' }).click()
   await tab.getByText('The level is debug in 1 process, until they end.').waitFor()
@@ -163,11 +158,7 @@ test('without a token, the page says how to allow changes', async (t) => {
   const client = connect(t, server, WEBSOCKET)
   const topic = freshTopic()
   await client.join(topic)
-  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
-  await tab
-    .getByRole('row', { name: new RegExp(topic) })
-    .getByRole('button')
-    .click()
+  const tab = await openConnection(t, server, topic, { needsToken: false })
   await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
   await tab.getByRole('button', { name: 'Disconnect now' }).click()
   await tab.getByText(/Set admin\.token to allow changes/).waitFor()
@@ -181,13 +172,11 @@ test('where the listener needs a token, the page asks for it and keeps it for th
     'the server prints the address of its metrics',
   )
   const { tab } = await open(t, `http://127.0.0.1:${port}/`)
-  await tab.getByLabel('Token').fill('not-the-token')
-  await tab.getByRole('button', { name: 'Open' }).click()
+  await enterToken(tab, 'not-the-token')
   await tab.getByText('The server rejected this token.').waitFor()
   assert.equal(await tab.getByRole('tab').first().isVisible(), false)
 
-  await tab.getByLabel('Token').fill(TOKEN)
-  await tab.getByRole('button', { name: 'Open' }).click()
+  await enterToken(tab)
   await tab.getByRole('tab', { name: 'Home' }).waitFor()
   await tab.reload()
   await tab.getByRole('tab', { name: 'Home' }).waitFor()
@@ -240,10 +229,7 @@ for (const [name, options] of [
       await check(view)
     }
     await show(tab, 'Connections')
-    await tab
-      .getByRole('row', { name: /rooms:<img/ })
-      .getByRole('button')
-      .click()
+    await openRow(tab, /rooms:<img/)
     await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
     await tab.getByRole('button', { name: 'Watch messages' }).click()
     await tab.getByText(/^Watched since /).waitFor()

@@ -221,46 +221,41 @@ describe('watchfire doctor --operator', () => {
 
   after(() => stop(server, clients))
 
-  const doctor = (args, env = {}) => {
-    const { status, stdout, stderr } = spawnSync(binary('watchfire'), ['doctor', ...args], {
-      encoding: 'utf8',
-      env: { ...process.env, ...env },
-    })
-    return { status, stdout, stderr }
+  const doctor = (args, token = '') => {
+    const env = { ...process.env, WATCHFIRE_ADMIN_TOKEN: token }
+    return spawnSync(binary('watchfire'), ['doctor', ...args], { encoding: 'utf8', env })
   }
-  const withToken = { WATCHFIRE_ADMIN_TOKEN: TOKEN }
+  /** The output of `doctor`, once it ends with a code. */
+  const untilCode = (code, what) =>
+    waitUntil(
+      () => {
+        const { status, stdout } = doctor(['--operator', url], TOKEN)
+        return status === code && stdout
+      },
+      what,
+      60_000,
+    )
 
   it('names a trouble that lasts, and says so with its exit code', async () => {
-    const found = await waitUntil(() => {
-      const result = doctor(['--operator', url], withToken)
-      return result.status === 3 && result
-    }, 'the server has trouble')
-    assert.match(found.stdout, /^TROUBLE: 8 of 8 connections are open\n {2}since .*Z \(\d+s\)\n {2}fix {4}\S.*\n {2}page {3}https:/m)
-    assert.match(found.stdout, /^connections +8 +8 +100\.0 % +limits\.sockets_max$/m)
-    assert.match(found.stdout, /^0 +8 /m, 'the process with its clients')
+    const found = await untilCode(3, 'the server has trouble')
+    assert.match(found, /^TROUBLE: 8 of 8 connections are open\n {2}since .*Z \(\d+s\)\n {2}fix {4}\S.*\n {2}page {3}https:/m)
+    assert.match(found, /^connections +8 +8 +100\.0 % +limits\.sockets_max$/m)
+    assert.match(found, /^0 +8 /m, 'the process with its clients')
   })
 
   it('has no trouble without one', async () => {
     for (const client of clients) client.socket.disconnect()
-    const found = await waitUntil(
-      () => {
-        const result = doctor(['--operator', url], withToken)
-        return result.status === 0 && result
-      },
-      'the trouble ends',
-      60_000,
-    )
-    assert.match(found.stdout, /\nNo trouble\.\n$/)
+    assert.match(await untilCode(0, 'the trouble ends'), /\nNo trouble\.\n$/)
   })
 
   it('says what to do when it gets no state', () => {
-    const failed = (args, env) => {
-      const { status, stderr } = doctor(args, env)
+    const failed = (args, token = '') => {
+      const { status, stderr } = doctor(args, token)
       assert.equal(status, 1, stderr)
       return stderr
     }
     assert.match(failed(['--operator', url]), /requires the operator's token: set WATCHFIRE_ADMIN_TOKEN, or name a file with --token-file/)
-    assert.match(failed(['--operator', url], { WATCHFIRE_ADMIN_TOKEN: 'another' }), /it is not the one given/)
+    assert.match(failed(['--operator', url], 'another'), /it is not the one given/)
     assert.match(failed(['--operator', server.http('').replace(/\/$/, '')]), /use the address that admin\.listen names/)
     assert.match(
       failed(['--operator', 'http://127.0.0.1:1']),

@@ -1,8 +1,8 @@
 //! The HTTP API in one process: keys, calls and repeats.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -10,13 +10,12 @@ use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, StartError};
 use watchfire_api::{Api, ApiKeyError, ApiListen, ApiSettings};
 use watchfire_operator::AdminSettings;
+use watchfire_testkit::{Answer, Client, Request, exchange};
 
-use crate::support::{
-    Client, admin_address, get, http, http_to, metric, settings, settings_without_operator,
-};
+use crate::support::{admin_address, metric, settings, settings_without_operator};
 use crate::{
-    KEY, READER, api_settings, application, call, call_with, client, message, ok, parse, request,
-    start,
+    KEY, READER, api_settings, application, call, call_with, client, message, ok, parse, post,
+    request, start,
 };
 
 fn requests(server: &RunningServer, method: &str, result: &str) -> u64 {
@@ -68,7 +67,7 @@ fn a_broadcast_reaches_all_its_topics_and_a_batch_does_its_calls_in_order() {
 #[test]
 fn bytes_are_published_as_a_binary_broadcast_and_skipped_for_v1() {
     let server = start();
-    let mut old = Client::connect_with(&server, "vsn=1.0.0").expect("it is accepted");
+    let mut old = Client::connect_with(server.address(), "vsn=1.0.0").expect("it is accepted");
     old.send_v1("rooms:1", "phx_join", json!({}));
     assert_eq!(old.receive()["event"], "phx_reply");
     let mut ada = client(&server, "ada");
@@ -76,7 +75,7 @@ fn bytes_are_published_as_a_binary_broadcast_and_skipped_for_v1() {
     let key = format!("authorization: Bearer {KEY}");
     let lines = [&*key, "content-type: application/octet-stream"];
     let path = "/api/publish?topic=rooms%3A1&event=bin";
-    let response = parse(&http(&server, &request(path, &lines, "\x01\x02")));
+    let response = post(&server, path, &lines, "\x01\x02");
     assert_eq!((response.status, response.json), (200, json!({})));
     let mut frame = vec![2, 7, 3];
     frame.extend_from_slice(b"rooms:1bin\x01\x02");
@@ -91,11 +90,11 @@ fn bytes_are_published_as_a_binary_broadcast_and_skipped_for_v1() {
         "/api/publish?topic=rooms%3A%E4&event=bin",
         "/api/broadcast?topic=a&event=b",
     ] {
-        let refused = parse(&http(&server, &request(path, &lines, "x")));
+        let refused = post(&server, path, &lines, "x");
         assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{path}");
     }
     let reserved = "/api/publish?topic=phoenix&event=b";
-    assert_eq!(parse(&http(&server, &request(reserved, &lines, "x"))).code(), "topic_invalid");
+    assert_eq!(post(&server, reserved, &lines, "x").code(), "topic_invalid");
 }
 
 #[test]
@@ -106,17 +105,12 @@ fn a_body_may_be_gzip_and_the_limit_holds_for_what_it_unpacks_to() {
     let mut ada = client(&server, "ada");
     ada.join("rooms:1", json!({}));
     let call = |coding: &str, body: &[u8]| {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
-        let head = format!(
-            "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             authorization: Bearer {KEY}\r\ncontent-type: application/json\r\n\
-             content-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        parse(&response)
+        let lines = [
+            format!("authorization: Bearer {KEY}"),
+            "content-type: application/json".to_owned(),
+            format!("content-encoding: {coding}"),
+        ];
+        parse(Request::post("/api/publish", body).lines(lines).to(server.address()))
     };
     let gzip = |body: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -146,11 +140,10 @@ fn a_call_needs_a_key_with_its_scope() {
     let json_type = "content-type: application/json";
     let of = |method: &str, key: &str| {
         let line = format!("authorization: Bearer {key}");
-        parse(&http(&server, &request(&format!("/api/{method}"), &[&line, json_type], "{}")))
+        post(&server, &format!("/api/{method}"), &[&line, json_type], "{}")
     };
     for method in ["publish", "info", "nothing"] {
-        let without =
-            parse(&http(&server, &request(&format!("/api/{method}"), &[json_type], "{}")));
+        let without = post(&server, &format!("/api/{method}"), &[json_type], "{}");
         assert_eq!((without.status, without.code()), (401, "unauthorized"), "{method}");
         assert!(without.head.contains("www-authenticate: bearer"), "{}", without.head);
         assert_eq!(of(method, "a-key-that-is-wrong").status, 401, "{method}");
@@ -162,8 +155,8 @@ fn a_call_needs_a_key_with_its_scope() {
     }
     assert_eq!(of("info", READER).status, 200);
     assert_eq!(of("nothing", READER).code(), "unknown_method");
-    let get = format!("GET /api/info HTTP/1.1\r\nauthorization: Bearer {KEY}\r\nconnection: close");
-    let get = parse(&http(&server, &format!("{get}\r\nhost: localhost\r\n\r\n")));
+    let get = Request::get("/api/info").line(format!("authorization: Bearer {KEY}"));
+    let get = parse(get.to(server.address()));
     assert_eq!((get.status, get.code()), (405, "method_not_allowed"));
     assert!(get.head.contains("allow: post"), "{}", get.head);
     assert_eq!(requests(&server, "unknown", "unauthorized"), 3);
@@ -195,7 +188,7 @@ fn a_server_that_was_not_given_the_feature_refuses_its_keys() {
 
 #[test]
 fn the_limits_are_listed_while_there_is_a_key() {
-    let limits = |server: &RunningServer| parse(&get(server, "/limits")).json;
+    let limits = |server: &RunningServer| Request::get("/limits").to(server.address()).json();
     let on = limits(&start());
     assert_eq!(on["api"]["requests_max"]["value"], 256);
     assert!(on["limits"].is_object());
@@ -214,12 +207,12 @@ fn the_admin_listener_serves_the_api_instead_if_the_settings_say_so() {
     let address = SocketAddr::from(([127, 0, 0, 1], admin_address(&server).port()));
     let of = |key: &str| {
         let line = format!("authorization: Bearer {key}");
-        parse(&http_to(address, &request("/api/info", &[&line], "")))
+        parse(request("/api/info", &[&line], "").to(address))
     };
     assert_eq!(of(KEY).json["processes"], 1);
     assert_eq!(of("a token of the operator").code(), "unauthorized", "it is no key of the API");
     let line = format!("authorization: Bearer {KEY}");
-    assert_eq!(parse(&http_to(address, &request("/metrics", &[&line], ""))).status, 401);
+    assert_eq!(parse(request("/metrics", &[&line], "").to(address)).status, 401);
 }
 
 #[test]
@@ -299,23 +292,24 @@ fn bodies_are_bounded_and_must_say_their_type() {
         "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          authorization: Bearer {KEY}\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n\r\n"
     );
-    let refused = parse(&http(&server, &damaged));
+    let refused = exchange(server.address(), damaged);
+    let refused = parse(Answer::parse(refused.as_bytes(), false).expect("an answer"));
     assert_eq!((refused.status, refused.code()), (400, "bad_request"));
     let key = format!("authorization: Bearer {KEY}");
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
         let line = format!("content-type: {kind}");
         let body = message("t", 1).to_string();
-        let refused = parse(&http(&server, &request("/api/publish", &[&key, &line], &body)));
+        let refused = post(&server, "/api/publish", &[&key, &line], &body);
         assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{kind}");
     }
     let charset = "Content-Type: Application/JSON; charset=utf-8";
     let body = message("t", 1).to_string();
-    let accepted = parse(&http(&server, &request("/api/publish", &[&key, charset], &body)));
+    let accepted = post(&server, "/api/publish", &[&key, charset], &body);
     assert_eq!(accepted.status, 200);
-    let garbage = parse(&http(&server, &request("/api/publish", &[&key, charset], "{]")));
+    let garbage = post(&server, "/api/publish", &[&key, charset], "{]");
     assert!(garbage.json["error"]["message"].as_str().unwrap().contains("line 1"), "{garbage:?}");
     let deep = "[".repeat(190);
-    let deep = parse(&http(&server, &request("/api/info", &[&key, charset], &deep)));
+    let deep = post(&server, "/api/info", &[&key, charset], &deep);
     assert_eq!(deep.code(), "bad_request");
 }
 
@@ -427,8 +421,7 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
 
     let bytes =
         ["authorization: Bearer a-key-with-every-scope", "content-type: application/octet-stream"];
-    let bytes = request("/api/publish?topic=news:1&event=note", &bytes, "x");
-    let refused = parse(&http(&server, &bytes));
+    let refused = post(&server, "/api/publish?topic=news:1&event=note", &bytes, "x");
     assert_eq!(
         (refused.status, refused.code()),
         (400, "payload_invalid"),
@@ -442,8 +435,9 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     let text = r#"{"topic":"news:2","event":"note","payload":{"n":1e999}}"#;
     let key = format!("authorization: Bearer {KEY}");
     let lines = [&*key, "content-type: application/json"];
-    assert_eq!(parse(&http(&server, &request("/api/publish", &lines, text))).status, 200);
-    let kept = http(&server, &request("/api/history", &lines, r#"{"topic":"news:2"}"#));
+    assert_eq!(post(&server, "/api/publish", &lines, text).status, 200);
+    let kept = request("/api/history", &lines, r#"{"topic":"news:2"}"#).to(server.address());
+    let kept = kept.text();
     assert!(kept.contains(r#""payload":{"n":1e999}"#), "{kept}");
 
     let topics = json!({ "topics": ["news:3", "rooms:1"], "event": "note", "payload": {} });

@@ -4,8 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{get, http};
-use crate::{KEY, call, client, ok, parse, request, start};
+use watchfire::RunningServer;
+use watchfire_testkit::Request;
+
+use crate::{KEY, call, client, ok, post, start};
+
+fn description(server: &RunningServer) -> Value {
+    Request::get("/api/openapi.json").to(server.address()).json()
+}
 
 /// Whether a value has the form of a schema. Every keyword must be known here.
 fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
@@ -115,9 +121,7 @@ fn a_value_of_another_form_is_found() {
 #[test]
 fn the_examples_of_the_description_work() {
     let server = start();
-    let response =
-        http(&server, "GET /api/openapi.json HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-    let document = parse(&response).json;
+    let document = description(&server);
     let (mut ada, mut ben) = (client(&server, "ada"), client(&server, "ben"));
     ada.join("rooms:lobby", json!({}));
     ben.join("rooms:lobby", json!({}));
@@ -173,7 +177,7 @@ fn the_examples_of_the_description_work() {
 #[test]
 fn the_bytes_of_the_description_are_published() {
     let server = start();
-    let document = parse(&get(&server, "/api/openapi.json")).json;
+    let document = description(&server);
     let mut ada = client(&server, "ada");
     ada.join("rooms:lobby", json!({}));
     let parameters = document["paths"]["/api/publish"]["post"]["parameters"].as_array().unwrap();
@@ -184,6 +188,6 @@ fn the_bytes_of_the_description_are_published() {
     let path = format!("/api/publish?{}", query.collect::<Vec<_>>().join("&"));
     let key = format!("authorization: Bearer {KEY}");
     let lines = [&*key, "content-type: application/octet-stream"];
-    assert_eq!(parse(&http(&server, &request(&path, &lines, "bytes"))).json, json!({}));
+    assert_eq!(post(&server, &path, &lines, "bytes").json, json!({}));
     assert!(ada.receive_frame().ends_with(b"picturebytes"));
 }

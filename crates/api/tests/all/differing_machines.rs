@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire::feature::{
@@ -19,11 +19,11 @@ use watchfire::{
 use watchfire_api::{Api, ApiSettings};
 use watchfire_cluster::bus::LocalBus;
 use watchfire_operator::{AdminSettings, Operator};
+use watchfire_testkit::{Client, eventually};
 
-use crate::support::{self, Client};
+use crate::support;
 use crate::{KEY, ok};
 
-const DEADLINE: Duration = Duration::from_secs(20);
 const SECRET: [u8; 32] = [7; 32];
 /// The topics of which a machine was told that another one subscribes to them.
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -139,16 +139,13 @@ fn link(one: &Machine, other: &Machine) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     one.bus.link(other.node, ours).expect("a link");
     other.bus.link(one.node, theirs).expect("a link");
-    let started = Instant::now();
-    while !one.server.cluster().is_up(other.node) || !other.server.cluster().is_up(one.node) {
-        assert!(started.elapsed() < DEADLINE, "the machines are not linked");
-        thread::sleep(Duration::from_millis(1));
-    }
+    let knows = |a: &Machine, b: &Machine| a.server.cluster().is_up(b.node);
+    eventually("the machines are linked", || knows(one, other) && knows(other, one));
 }
 
 /// Joins a topic. Returns the client, and its reply's response.
 fn join(machine: &Machine, topic: &str, payload: Value) -> (Client, Value) {
-    let mut client = Client::connect(&machine.server);
+    let mut client = Client::connect(machine.server.address());
     let reply = client.join(topic, payload);
     assert_eq!(reply["status"], "ok", "{topic}: {reply}");
     (client, reply["response"].clone())
@@ -323,16 +320,14 @@ fn other_machines_do_not_hear_of_a_topic_that_a_client_may_not_join() {
         .push(ChannelRule { join: JoinRule::Token, ..rule("closed:*", None) });
     let (one, other) = (start(0, &config), start(1, &config));
     link(&one, &other);
-    let mut client = Client::connect(&one.server);
+    let mut client = Client::connect(one.server.address());
     for payload in [json!({}), json!({ "token": "text" })] {
         assert_eq!(client.join("closed:1", payload)["status"], "error");
     }
     // The other machine hears of the topics of one in their order.
     assert_eq!(client.join("news:open", json!({}))["status"], "ok");
-    let started = Instant::now();
-    while !TOLD.lock().unwrap().iter().any(|topic| topic == "news:open") {
-        assert!(started.elapsed() < DEADLINE, "the other machine is told");
-        thread::sleep(Duration::from_millis(1));
-    }
+    eventually("the other machine is told", || {
+        TOLD.lock().unwrap().iter().any(|topic| topic == "news:open")
+    });
     assert!(!TOLD.lock().unwrap().iter().any(|topic| topic.starts_with("closed:")));
 }

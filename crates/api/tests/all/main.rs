@@ -14,8 +14,9 @@ use watchfire::{
 };
 use watchfire_api::{Api, ApiKey, ApiScope, ApiSettings};
 use watchfire_operator::Operator;
+use watchfire_testkit::{Answer, Client, Request};
 
-use support::{Client, http, settings};
+use support::settings;
 
 const KEY: &str = "a-key-with-every-scope";
 const READER: &str = "a-key-that-only-reads";
@@ -81,7 +82,8 @@ fn start() -> RunningServer {
 }
 
 fn client(server: &RunningServer, user: &str) -> Client {
-    Client::connect_with(server, &format!("vsn=2.0.0&user={user}")).expect("it is accepted")
+    Client::connect_with(server.address(), &format!("vsn=2.0.0&user={user}"))
+        .expect("it is accepted")
 }
 
 /// The response to a call: its status, its head and its JSON.
@@ -99,27 +101,23 @@ impl Response {
 }
 
 /// The request of a call with these lines in its head.
-fn request(path: &str, lines: &[&str], body: &str) -> String {
-    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-    let len = body.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\
-         content-length: {len}\r\n\r\n{body}"
-    )
+fn request(path: &str, lines: &[&str], body: impl Into<Vec<u8>>) -> Request {
+    Request::post(path, body).lines(lines)
 }
 
-fn parse(response: &str) -> Response {
-    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-    let json = serde_json::from_str(body).unwrap_or(Value::Null);
-    Response { status, head: head.to_lowercase(), json }
+fn parse(answer: Answer) -> Response {
+    Response { status: answer.status, json: answer.json_or_null(), head: answer.head }
+}
+
+fn post(server: &RunningServer, path: &str, lines: &[&str], body: &str) -> Response {
+    parse(request(path, lines, body).to(server.address()))
 }
 
 /// Calls a method with JSON and further lines in the head.
 fn call_with(server: &RunningServer, method: &str, lines: &[&str], body: &Value) -> Response {
     let key = format!("authorization: Bearer {KEY}");
     let all = [&[&*key, "content-type: application/json"], lines].concat();
-    parse(&http(server, &request(&format!("/api/{method}"), &all, &body.to_string())))
+    post(server, &format!("/api/{method}"), &all, &body.to_string())
 }
 
 fn call(server: &RunningServer, method: &str, body: &Value) -> Response {

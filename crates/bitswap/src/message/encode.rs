@@ -3,8 +3,9 @@ use watchfire_content::{Block, varint};
 
 use watchfire_types::TraceContext;
 
+use super::leaf_frame;
 use super::{Message, Presence, TRACE_FIELD, WantEntry, WantKind};
-use crate::{Payload, Protocol, leaves};
+use crate::{Payload, Protocol};
 
 /// Encodes a message, without a length before it.
 ///
@@ -29,10 +30,10 @@ pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
 const TRACE_LEN: usize = varint::encoded_len(TRACE_FIELD << 3 | 2) + 1 + TraceContext::TEXT_BYTES;
 
 impl<B: Payload> Message<B> {
-    /// Bytes that [`encode`] or [`leaves::encode`] produces.
+    /// Bytes that [`encode`] or [`leaves::encode`](crate::leaves::encode) produces.
     pub fn encoded_len(&self, protocol: Protocol) -> usize {
         if protocol == Protocol::Leaves {
-            return leaves::encoded_len(self);
+            return leaf_frame::encoded_len(self);
         }
         let wantlist = wantlist_len(self, protocol);
         let blocks = self.blocks.iter().map(|block| block_len(block, protocol)).sum::<usize>();

@@ -1,6 +1,5 @@
 //! The promises of this crate, through its public API: a folder for each topic, one program for all.
 
 mod exchanging;
-mod properties;
 mod scenarios;
 mod vectors;

@@ -236,13 +236,12 @@ mod tests {
 
     #[test]
     fn a_certificate_that_could_not_be_stored_is_stored_later_and_not_ordered_again() {
-        let id = std::process::id();
-        let folder = std::env::temp_dir().join(format!("watchfire-acme-client-{id}"));
+        let folder = tempfile::tempdir().unwrap();
         let settings = AcmeSettings {
             domains: vec!["a.example".into()],
             // Nothing answers there, so an order would fail.
             directory_url: "https://localhost:1/".into(),
-            state_dir: folder.clone(),
+            state_dir: folder.path().to_owned(),
             ..AcmeSettings::default()
         };
         let plan = Arc::new(AcmePlan::new(&settings).unwrap());
@@ -258,6 +257,5 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
         runtime.block_on(client.obtain()).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "issued");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -212,19 +212,17 @@ mod tests {
 
     use super::*;
 
-    fn with_state_dir(name: &str, test: impl FnOnce(&StateDir)) {
-        let id = std::process::id();
-        let root = std::env::temp_dir().join(format!("watchfire-acme-{id}-{name}"));
-        let state = StateDir::new(&root.join("acme"));
+    fn with_state_dir(test: impl FnOnce(&StateDir)) {
+        let root = tempfile::tempdir().unwrap();
+        let state = StateDir::new(&root.path().join("acme"));
         state.check().unwrap();
         state.create().unwrap();
         test(&state);
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
     fn files_are_whole_and_readable_for_their_owner_only() {
-        with_state_dir("files", |state| {
+        with_state_dir(|state| {
             state.write_account(b"first").unwrap();
             // A killed process left a part of a file.
             fs::write(state.path().join("account.json.new"), b"part").unwrap();
@@ -243,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_token_cannot_name_another_file() {
-        with_state_dir("tokens", |state| {
+        with_state_dir(|state| {
             state.write_http_challenge("aZ_-9", "answer").unwrap();
             assert_eq!(state.read_http_challenge("aZ_-9").unwrap(), b"answer");
             state.write_account(b"secret").unwrap();
@@ -259,7 +257,7 @@ mod tests {
 
     #[test]
     fn only_one_process_orders_certificates() {
-        with_state_dir("lock", |state| {
+        with_state_dir(|state| {
             let first = state.lock().unwrap();
             assert!(first.is_some());
             assert!(state.lock().unwrap().is_none());

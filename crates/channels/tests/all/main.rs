@@ -3,5 +3,4 @@
 mod frames;
 mod lifecycle;
 mod long_poll;
-mod robustness;
 mod vectors;

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use watchfire_operator::answers::{LimitUse, Process, State, Trouble};
 use watchfire_report::Table;
 use watchfire_report::units::{binary_bytes, count, number, percent};
 
-use crate::operator::{LimitUse, Operator, Process, State, Trouble};
+use crate::operator::{Operator, amount};
 use crate::visible::visible;
 
 /// Asks the server for its state. Returns a text about it, and whether a trouble lasts.
@@ -66,15 +67,10 @@ fn processes_table(processes: &[Process]) -> Table {
 fn limits_table(limits: &[LimitUse]) -> Table {
     let mut table = Table::new(["limit", "used", "of", "share", "setting"]);
     for limit in limits {
-        let amount = |value: f64| match limit.unit.as_str() {
-            "bytes" => binary_bytes(value as u64),
-            "share" => percent(value, 0),
-            _ => count(value as u64),
-        };
         table.push([
             visible(&limit.name),
-            amount(limit.used),
-            amount(limit.max),
+            amount(limit, limit.used),
+            amount(limit, limit.max),
             percent(limit.share(), 1),
             visible(&limit.setting),
         ]);
@@ -148,6 +144,7 @@ mod tests {
             summary: "Event loop 1 is busy\x1b[2J".into(),
             fix: "Spread the load.".into(),
             page: "https://example.org/#shard-busy".into(),
+            ..Trouble::default()
         };
         let state = State {
             troubles: vec![trouble.clone(), Trouble { since_ms: u64::MAX, ..trouble }],

@@ -77,8 +77,8 @@ mod tests {
         let beginning = Beginning { key: key.public(), time_ms: 0, title: String::new() };
         let page = beginning.block().expect("a short title").cid().clone();
         let mut history = History::new(page.clone(), beginning.clone());
-        let folder = std::env::temp_dir().join(format!("watchfire-heads-{}", std::process::id()));
-        let mut kept = KeptHead::new(&folder, &page);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut kept = KeptHead::new(folder.path(), &page);
         kept.follow(&history);
         assert_eq!(kept.read(), None);
         append(&mut history, &key);
@@ -90,9 +90,8 @@ mod tests {
         // Another reader has the head, and not the entries.
         let mut behind = History::new(page.clone(), beginning);
         behind.offer(&read).expect("a valid head");
-        let mut other = KeptHead::new(&folder.join("other"), &page);
+        let mut other = KeptHead::new(&folder.path().join("other"), &page);
         other.follow(&behind);
         assert_eq!(other.read(), None);
-        fs::remove_dir_all(folder).expect("it was made");
     }
 }

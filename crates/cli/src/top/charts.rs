@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::question::History;
+use watchfire_operator::answers::History;
 
 /// Rows that are kept. The server keeps the same number.
 const ROWS_MAX: usize = 900;

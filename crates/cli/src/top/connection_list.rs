@@ -2,7 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::question::{Connection, ConnectionQuery, Connections, Message, Messages};
+use watchfire_operator::answers::{
+    FoundConnection, FoundConnections, WatchedMessage, WatchedMessages,
+};
+
+use super::question::ConnectionQuery;
 
 /// Messages of a connection that the screen keeps.
 const MESSAGES_MAX: usize = 200;
@@ -10,7 +14,7 @@ const MESSAGES_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub struct ConnectionList {
     pub query: ConnectionQuery,
-    pub found: Option<Connections>,
+    pub found: Option<FoundConnections>,
     /// The connection that the user selected. `None`: the first row, whichever it is.
     selected_id: Option<String>,
     /// Its row, also when it is gone.
@@ -22,7 +26,7 @@ pub struct ConnectionList {
 #[derive(Debug, Default)]
 pub struct Details {
     pub id: String,
-    pub found: Connection,
+    pub found: FoundConnection,
     pub is_gone: bool,
     /// The first topic or message that is shown.
     pub scroll: usize,
@@ -37,7 +41,7 @@ pub struct Watched {
     /// Those that came too fast to be read.
     pub missed: u64,
     /// The last one first.
-    pub messages: VecDeque<Message>,
+    pub messages: VecDeque<WatchedMessage>,
 }
 
 impl Watched {
@@ -46,7 +50,7 @@ impl Watched {
     }
 
     /// Adds the messages that came since.
-    pub fn add(&mut self, found: Messages) {
+    pub fn add(&mut self, found: WatchedMessages) {
         // The server forgot the watch and began another one.
         if found.since_ms != self.since_ms {
             *self = Watched { since_ms: found.since_ms, ..Watched::default() };
@@ -61,7 +65,7 @@ impl Watched {
 
 impl ConnectionList {
     /// Shows what was found. The selection follows its connection.
-    pub fn set_found(&mut self, found: Connections) {
+    pub fn set_found(&mut self, found: FoundConnections) {
         self.found = Some(found);
         let Some(selected) = &self.selected_id else { return };
         let row = self.rows().iter().position(|connection| connection.id == *selected);
@@ -77,7 +81,7 @@ impl ConnectionList {
         self.select_first();
     }
 
-    pub fn rows(&self) -> &[Connection] {
+    pub fn rows(&self) -> &[FoundConnection] {
         self.found.as_ref().map_or(&[], |found| &found.connections)
     }
 
@@ -98,12 +102,12 @@ impl ConnectionList {
         self.selected_id = self.rows().get(self.row).map(|connection| connection.id.clone());
     }
 
-    pub fn selected(&self) -> Option<&Connection> {
+    pub fn selected(&self) -> Option<&FoundConnection> {
         self.rows().get(self.row)
     }
 
     /// The connection that a command is about: the one in the details, or else the selected one.
-    pub fn target(&self) -> Option<&Connection> {
+    pub fn target(&self) -> Option<&FoundConnection> {
         match &self.details {
             Some(details) => Some(&details.found).filter(|_| !details.is_gone),
             None => self.selected(),
@@ -115,9 +119,11 @@ impl ConnectionList {
 mod tests {
     use super::*;
 
-    fn found(ids: &[&str]) -> Connections {
-        let connection = |id: &&str| Connection { id: (*id).to_owned(), ..Connection::default() };
-        Connections { connections: ids.iter().map(connection).collect(), scanned: 0 }
+    fn found(ids: &[&str]) -> FoundConnections {
+        let connection =
+            |id: &&str| FoundConnection { id: (*id).to_owned(), ..FoundConnection::default() };
+        let connections = ids.iter().map(connection).collect();
+        FoundConnections { connections, ..FoundConnections::default() }
     }
 
     fn selected(list: &ConnectionList) -> &str {

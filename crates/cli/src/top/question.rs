@@ -3,16 +3,21 @@
 use std::fmt;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
 use serde_json::Value;
+use strum::{EnumDiscriminants, IntoStaticStr, VariantArray};
+use watchfire_operator::answers::{
+    Event, Events, FoundConnection, FoundConnections, History, State, TopicUse, Topics,
+    WatchedMessages,
+};
 
-use crate::operator::{CallError, Operator, State};
+use crate::operator::{CallError, Operator};
 
 /// The most connections or topics that the server names in one answer.
 const ROWS_MAX: &str = "200";
 
-/// A question to the server. An empty machine is the one that is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A question to the server. An empty machine is the one that is asked. At most one of each kind is open.
+#[derive(Clone, Debug, PartialEq, Eq, EnumDiscriminants)]
+#[strum_discriminants(name(Kind), derive(PartialOrd, Ord))]
 pub enum Question {
     State {
         machine: String,
@@ -45,27 +50,14 @@ pub enum Question {
     },
 }
 
-/// The kind of a question. At most one of each kind is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    State,
-    History,
-    Events,
-    Connections,
-    Connection,
-    Messages,
-    Topics,
-    Disconnect,
-}
-
 #[derive(Clone, Debug)]
 pub enum Answer {
     State(Box<State>),
     History(History),
     Events(Vec<Event>),
-    Connections(Connections),
-    Connection(Box<Connection>),
-    Messages(Messages),
+    Connections(FoundConnections),
+    Connection(Box<FoundConnection>),
+    Messages(WatchedMessages),
     Topics(Vec<TopicUse>),
     Disconnected,
 }
@@ -87,16 +79,7 @@ impl From<CallError> for Failure {
 
 impl Question {
     pub fn kind(&self) -> Kind {
-        match self {
-            Question::State { .. } => Kind::State,
-            Question::History { .. } => Kind::History,
-            Question::Events { .. } => Kind::Events,
-            Question::Connections { .. } => Kind::Connections,
-            Question::Connection { .. } => Kind::Connection,
-            Question::Messages { .. } => Kind::Messages,
-            Question::Topics { .. } => Kind::Topics,
-            Question::Disconnect { .. } => Kind::Disconnect,
-        }
+        self.into()
     }
 
     pub async fn ask(&self, operator: &Operator) -> Result<Answer, Failure> {
@@ -184,7 +167,7 @@ pub struct ConnectionQuery {
 }
 
 /// The order of connections; the largest value is the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Order {
     #[default]
     Queued,
@@ -204,9 +187,6 @@ pub struct OrderNames {
 }
 
 impl Order {
-    pub const ALL: [Order; 6] =
-        [Order::Queued, Order::Wait, Order::Idle, Order::Sent, Order::Received, Order::Channels];
-
     /// Its names for the user, for the columns and for the server.
     pub fn names(self) -> OrderNames {
         let (letter, heading, phrase, parameter) = match self {
@@ -219,17 +199,13 @@ impl Order {
         };
         OrderNames { letter, heading, phrase, parameter }
     }
-
-    /// The order `steps` further in [`Order::ALL`], which is a ring.
-    pub fn after(self, steps: isize) -> Self {
-        let at = Order::ALL.iter().position(|order| *order == self).unwrap_or(0) as isize;
-        Order::ALL[(at + steps).rem_euclid(Order::ALL.len() as isize) as usize]
-    }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Transport {
     #[default]
+    #[strum(serialize = "")]
     Any,
     WebSocket,
     LongPoll,
@@ -239,22 +215,14 @@ pub enum Transport {
 impl Transport {
     /// Its name for the server; empty for any.
     pub fn name(self) -> &'static str {
-        match self {
-            Transport::Any => "",
-            Transport::WebSocket => "websocket",
-            Transport::LongPoll => "longpoll",
-            Transport::Http => "http",
-        }
+        self.into()
     }
+}
 
-    pub fn next(self) -> Self {
-        match self {
-            Transport::Any => Transport::WebSocket,
-            Transport::WebSocket => Transport::LongPoll,
-            Transport::LongPoll => Transport::Http,
-            Transport::Http => Transport::Any,
-        }
-    }
+/// The variant of an enum `steps` further than a variant. The last one is followed by the first.
+pub fn after<T: VariantArray + PartialEq + Copy>(variant: T, steps: isize) -> T {
+    let at = T::VARIANTS.iter().position(|other| *other == variant).unwrap_or(0) as isize;
+    T::VARIANTS[(at + steps).rem_euclid(T::VARIANTS.len() as isize) as usize]
 }
 
 /// A filter of connections. An empty text matches all.
@@ -299,103 +267,6 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Figures over time: each row has a time and a value for each column.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct History {
-    pub columns: Vec<String>,
-    pub rows: Vec<Vec<Option<f64>>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Events {
-    events: Vec<Event>,
-}
-
-/// Something that happened to the server.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Event {
-    pub time_ms: u64,
-    pub kind: String,
-    pub text: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Connections {
-    pub connections: Vec<Connection>,
-    /// How many the server looked at.
-    pub scanned: u64,
-}
-
-/// A connection of a client, or its long-poll session.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Connection {
-    pub id: String,
-    pub address: String,
-    pub transport: String,
-    pub state: String,
-    pub queued_bytes: u64,
-    pub queue_seconds: f64,
-    pub idle_seconds: Option<f64>,
-    pub channels: u64,
-    /// The first topics that it has joined.
-    pub topics: Vec<String>,
-    pub user: String,
-    pub tcp: Option<Tcp>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Messages {
-    /// When the watch began.
-    pub since_ms: u64,
-    /// How many are gone, because later ones replaced them.
-    pub missed: u64,
-    pub messages: Vec<Message>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Message {
-    pub number: u64,
-    pub time_ms: u64,
-    /// `received` from the client, or `sent` to it.
-    pub direction: String,
-    pub topic: String,
-    pub event: String,
-    pub payload_bytes: u64,
-}
-
-/// The kernel's figures of a connection.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Tcp {
-    pub sent_bytes: u64,
-    pub received_bytes: u64,
-    pub unsent_bytes: u64,
-    pub round_trip_micros: u64,
-    pub retransmits: u64,
-    pub unacknowledged_segments: u64,
-    pub congestion_window: u64,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Topics {
-    topics: Vec<TopicUse>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct TopicUse {
-    pub topic: String,
-    pub subscribers: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,12 +296,12 @@ mod tests {
 
     #[test]
     fn an_order_has_a_key_of_its_own_and_a_neighbour_on_each_side() {
-        for order in Order::ALL {
-            assert_eq!(order.after(1).after(-1), order);
-            let same =
-                Order::ALL.iter().filter(|other| other.names().letter == order.names().letter);
+        for order in Order::VARIANTS {
+            assert_eq!(after(after(*order, 1), -1), *order);
+            let letter = order.names().letter;
+            let same = Order::VARIANTS.iter().filter(|other| other.names().letter == letter);
             assert_eq!(same.count(), 1);
         }
-        assert_eq!(Order::Queued.after(-1), Order::Channels);
+        assert_eq!(after(Order::Queued, -1), Order::Channels);
     }
 }

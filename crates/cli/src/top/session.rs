@@ -4,11 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub use ratatui::crossterm::event::KeyCode as Key;
+use strum::{IntoStaticStr, VariantArray};
+use watchfire_operator::answers::{Event, State, TopicUse};
+
 use super::charts::Charts;
 use super::connection_list::{ConnectionList, Details, Watched};
-use super::question::{Answer, Event, Failure, Filter, Kind, Order, Question, TopicUse};
+use super::question::{Answer, Failure, Filter, Kind, Order, Question, after};
 use super::questions_open::OpenQuestions;
-use crate::operator::State;
 
 /// How often [`Input::Tick`] is expected.
 pub const TICK: Duration = Duration::from_secs(1);
@@ -23,42 +26,26 @@ const CLOCK_STEP_MS: u64 = 60_000;
 #[derive(Debug)]
 pub enum Input {
     Key(Key),
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-L: another program wrote on the terminal.
+    Redraw,
     Paste(String),
     Answer(Question, Result<Answer, Failure>),
     Tick,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Char(char),
-    Enter,
-    Escape,
-    Backspace,
-    Tab,
-    BackTab,
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    Home,
-    End,
-    Interrupt,
-    Redraw,
 }
 
 /// A request of the session to its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     Ask(Question),
-    /// Draw every cell again: another program wrote on the terminal.
+    /// Draw every cell again.
     Redraw,
     Quit,
 }
 
 /// The screens, in the order of their keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr, VariantArray)]
 pub enum Screen {
     #[default]
     Home,
@@ -66,16 +53,6 @@ pub enum Screen {
     Topics,
     Processes,
     Events,
-}
-
-impl Screen {
-    pub const ALL: [Screen; 5] =
-        [Screen::Home, Screen::Connections, Screen::Topics, Screen::Processes, Screen::Events];
-
-    fn after(self, steps: usize) -> Self {
-        let at = Screen::ALL.iter().position(|screen| *screen == self).unwrap_or(0);
-        Screen::ALL[(at + steps) % Screen::ALL.len()]
-    }
 }
 
 /// The last line, when it waits for the user.
@@ -140,6 +117,8 @@ impl Session {
     pub fn handle_input(&mut self, now: Duration, input: Input) {
         match input {
             Input::Key(key) => self.handle_key(now, key),
+            Input::Interrupt => self.outputs.push_back(Output::Quit),
+            Input::Redraw => self.outputs.push_back(Output::Redraw),
             Input::Paste(text) => self.paste(&text),
             Input::Answer(question, result) => self.handle_answer(now, &question, result),
             Input::Tick => {
@@ -324,8 +303,6 @@ impl Session {
 
     fn handle_key(&mut self, now: Duration, key: Key) {
         match key {
-            Key::Interrupt => self.outputs.push_back(Output::Quit),
-            Key::Redraw => self.outputs.push_back(Output::Redraw),
             _ if self.prompt.is_some() => self.handle_prompt_key(now, key),
             _ if self.is_help_shown => self.is_help_shown = false,
             Key::Char('q') => self.outputs.push_back(Output::Quit),
@@ -333,10 +310,10 @@ impl Session {
             Key::Char(' ') => self.toggle_pause(),
             Key::Char('m') => self.choose_next_machine(),
             Key::Char(digit @ '1'..='5') => {
-                self.choose_screen(Screen::ALL[usize::from(digit as u8 - b'1')]);
+                self.choose_screen(Screen::VARIANTS[usize::from(digit as u8 - b'1')]);
             }
-            Key::Tab => self.choose_screen(self.screen.after(1)),
-            Key::BackTab => self.choose_screen(self.screen.after(Screen::ALL.len() - 1)),
+            Key::Tab => self.choose_screen(after(self.screen, 1)),
+            Key::BackTab => self.choose_screen(after(self.screen, -1)),
             _ => match self.screen {
                 Screen::Home => {}
                 Screen::Connections => self.handle_connections_key(key),
@@ -391,11 +368,11 @@ impl Session {
             }
             Key::Char('x') => self.ask_to_disconnect(),
             Key::Char('t') => {
-                self.connections.query.transport = self.connections.query.transport.next();
+                self.connections.query.transport = after(self.connections.query.transport, 1);
                 self.search_connections();
             }
-            Key::Char('<') | Key::Left => self.sort_connections(order.after(-1)),
-            Key::Char('>') | Key::Right => self.sort_connections(order.after(1)),
+            Key::Char('<') | Key::Left => self.sort_connections(after(order, -1)),
+            Key::Char('>') | Key::Right => self.sort_connections(after(order, 1)),
             Key::Enter => {
                 let Some(found) = self.connections.selected().cloned() else { return };
                 let id = found.id.clone();
@@ -403,14 +380,15 @@ impl Session {
                 self.connections.details = Some(details);
                 self.refresh_screen();
             }
-            Key::Escape if !self.connections.query.filter.text().is_empty() => {
+            Key::Esc if !self.connections.query.filter.text().is_empty() => {
                 self.connections.query.filter = Filter::default();
                 self.search_connections();
             }
             Key::Home => self.connections.select_first(),
             _ => {
-                match Order::ALL.into_iter().find(|order| key == Key::Char(order.names().letter)) {
-                    Some(order) => self.sort_connections(order),
+                let has_key = |order: &&Order| key == Key::Char(order.names().letter);
+                match Order::VARIANTS.iter().find(has_key) {
+                    Some(order) => self.sort_connections(*order),
                     None => self.connections.move_by(rows_of(key)),
                 }
             }
@@ -442,7 +420,7 @@ impl Session {
                 self.failures.remove(&Kind::Messages);
                 self.refresh_screen();
             }
-            Key::Escape | Key::Enter | Key::Backspace | Key::Left => {
+            Key::Esc | Key::Enter | Key::Backspace | Key::Left => {
                 self.connections.details = None;
                 self.failures.remove(&Kind::Connection);
                 self.failures.remove(&Kind::Messages);
@@ -478,7 +456,7 @@ impl Session {
                 self.connections.clear();
                 self.choose_screen(Screen::Connections);
             }
-            Key::Escape if !self.topic_prefix.is_empty() => self.search_topics(String::new()),
+            Key::Esc if !self.topic_prefix.is_empty() => self.search_topics(String::new()),
             _ => self.topic_rows.move_by(rows_of(key), topics.len()),
         }
     }
@@ -501,7 +479,7 @@ impl Session {
                     self.ask(Question::Disconnect { id });
                 }
             }
-            (Prompt::Disconnect { .. }, _) | (_, Key::Escape) => {}
+            (Prompt::Disconnect { .. }, _) | (_, Key::Esc) => {}
             (Prompt::Filter(filter), Key::Enter) => {
                 self.connections.query.filter = filter;
                 self.search_connections();

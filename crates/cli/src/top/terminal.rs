@@ -19,7 +19,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::crossterm::{cursor, execute};
 use tokio::sync::mpsc;
 
-use super::session::{Input, Key};
+use super::session::Input;
 
 /// Events that wait for the session. When there are more, they stay with the terminal.
 const EVENTS_MAX: usize = 64;
@@ -130,44 +130,22 @@ pub fn events() -> mpsc::Receiver<TerminalEvent> {
 
 fn translated(event: Event) -> Option<TerminalEvent> {
     match event {
-        Event::Key(key) => Some(TerminalEvent::Input(Input::Key(key_of(key)?))),
+        Event::Key(key) => Some(TerminalEvent::Input(input_of(key)?)),
         Event::Paste(text) => Some(TerminalEvent::Input(Input::Paste(text))),
         Event::Resize(..) => Some(TerminalEvent::Resize),
         Event::FocusGained | Event::FocusLost | Event::Mouse(_) => None,
     }
 }
 
-fn key_of(event: KeyEvent) -> Option<Key> {
-    if event.kind == KeyEventKind::Release {
-        return None;
+fn input_of(event: KeyEvent) -> Option<Input> {
+    let has = |modifiers| event.modifiers.contains(modifiers);
+    match event.code {
+        _ if event.kind == KeyEventKind::Release => None,
+        KeyCode::Char('c') if has(KeyModifiers::CONTROL) => Some(Input::Interrupt),
+        KeyCode::Char('l') if has(KeyModifiers::CONTROL) => Some(Input::Redraw),
+        _ if has(KeyModifiers::CONTROL) || has(KeyModifiers::ALT) => None,
+        key => Some(Input::Key(key)),
     }
-    if event.modifiers.contains(KeyModifiers::CONTROL) {
-        return match event.code {
-            KeyCode::Char('c') => Some(Key::Interrupt),
-            KeyCode::Char('l') => Some(Key::Redraw),
-            _ => None,
-        };
-    }
-    if event.modifiers.contains(KeyModifiers::ALT) {
-        return None;
-    }
-    Some(match event.code {
-        KeyCode::Char(char) => Key::Char(char),
-        KeyCode::Enter => Key::Enter,
-        KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        KeyCode::Tab => Key::Tab,
-        KeyCode::BackTab => Key::BackTab,
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::Left => Key::Left,
-        KeyCode::Right => Key::Right,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -176,11 +154,12 @@ mod tests {
 
     #[test]
     fn ctrl_c_is_an_interrupt_and_other_combinations_are_no_letters() {
-        let key = |code, modifiers| key_of(KeyEvent::new(code, modifiers));
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Key::Interrupt));
-        assert_eq!(key(KeyCode::Char('x'), KeyModifiers::CONTROL), None);
-        assert_eq!(key(KeyCode::Char('y'), KeyModifiers::ALT), None);
-        assert_eq!(key(KeyCode::Char('<'), KeyModifiers::SHIFT), Some(Key::Char('<')));
-        assert_eq!(key(KeyCode::F(1), KeyModifiers::NONE), None);
+        let input = |code, modifiers| input_of(KeyEvent::new(code, modifiers));
+        let control = |char| input(KeyCode::Char(char), KeyModifiers::CONTROL);
+        assert!(matches!(control('c'), Some(Input::Interrupt)));
+        assert!(control('x').is_none());
+        assert!(input(KeyCode::Char('y'), KeyModifiers::ALT).is_none());
+        let shifted = input(KeyCode::Char('<'), KeyModifiers::SHIFT);
+        assert!(matches!(shifted, Some(Input::Key(KeyCode::Char('<')))));
     }
 }

@@ -159,12 +159,21 @@ fn the_readme_of_a_crate_names_the_crate_that_its_users_install() {
 fn drawn_modules(lib: &str) -> Option<Vec<Vec<String>>> {
     let (_, drawing) = lib.split_once("modules import only those in the lines below their own:")?;
     let (_, drawing) = drawing.split_once("```text\n")?;
-    let (drawing, _) = drawing.split_once("//! ```")?;
+    let (drawing, _) = drawing.split_once("```")?;
     let names = |line: &str| {
-        let names = line.trim_start_matches("//! ").split("  ").next().unwrap_or_default();
+        let names = line.split("  ").next().unwrap_or_default();
         names.split(", ").map(str::to_owned).collect()
     };
-    Some(drawing.lines().map(names).collect())
+    let lines = drawing.lines().map(|line| line.trim_start_matches(['/', '!', ' ']));
+    Some(lines.filter(|line| !line.is_empty()).map(names).collect())
+}
+
+/// The code of a file without comments and tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("a source file");
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.collect::<Vec<_>>().join("\n")
 }
 
 /// The source files of a module, each with the modules of its crate that it imports. Tests may import all.
@@ -176,15 +185,32 @@ fn imports_of_module(path: &Path, found: &mut Vec<(PathBuf, BTreeSet<String>)>) 
     if path.extension().is_none_or(|extension| extension != "rs") || path.ends_with("tests.rs") {
         return;
     }
-    let text = fs::read_to_string(path).expect("a source file");
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let code = code.collect::<Vec<_>>().join("\n");
-    assert!(!code.contains("use crate::{"), "{} must name one module a line", path.display());
-    let imports = code.split("crate::").skip(1).map(|rest| {
-        rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
-    });
-    found.push((path.to_owned(), imports.collect()));
+    found.push((path.to_owned(), names_after(&code(path), "crate::")));
+}
+
+/// The names that stand after each `start`, such as the `metrics` of `crate::metrics::Metrics`, or all in braces there.
+fn names_after(code: &str, start: &str) -> BTreeSet<String> {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let names = |rest: &str| -> Vec<String> {
+        match rest.strip_prefix('{') {
+            Some(group) => {
+                let group = group.split(';').next().unwrap_or_default();
+                let names = group.split(|letter| !is_of_name(letter));
+                names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+            }
+            None => vec![rest.chars().take_while(|letter| is_of_name(*letter)).collect()],
+        }
+    };
+    code.split(start).skip(1).flat_map(names).collect()
+}
+
+/// Takes modules away that import none of those left, until all are taken, or a circle is left.
+fn assert_without_circle(mut modules: BTreeMap<String, BTreeSet<String>>, place: &Path) {
+    while !modules.is_empty() {
+        let left: BTreeSet<String> = modules.keys().cloned().collect();
+        modules.retain(|_, imports| !imports.is_disjoint(&left));
+        assert!(modules.len() < left.len(), "{} has a circle in {modules:#?}", place.display());
+    }
 }
 
 #[test]
@@ -210,9 +236,11 @@ fn modules_import_only_those_below_them_in_the_drawing_of_their_crate() {
             lines.iter().enumerate().flat_map(|(n, line)| line.iter().map(move |m| (n, m)))
         {
             let folder = src.join(module);
-            let path = if folder.is_dir() { folder } else { folder.with_extension("rs") };
+            let paths = [folder.with_extension("rs"), folder];
             let mut files = Vec::new();
-            imports_of_module(&path, &mut files);
+            for path in paths.iter().filter(|path| path.exists()) {
+                imports_of_module(path, &mut files);
+            }
             for (file, imports) in files {
                 let mut above = lines[..=line].iter().flatten().filter(|other| *other != module);
                 let wrong = above.find(|other| imports.contains(*other));
@@ -220,12 +248,13 @@ fn modules_import_only_those_below_them_in_the_drawing_of_their_crate() {
             }
         }
     }
-    assert!(drawings >= 3, "the crates load, mirror and sim draw their modules");
+    assert!(drawings >= 5, "the crates load, mirror, server, sim and wire draw their modules");
 }
 
 #[test]
 fn modules_import_each_other_without_a_circle() {
-    for name in ["channels", "cli", "load", "report", "sockets"] {
+    // The span of a thread and the exporter that receives it name each other.
+    for name in map().into_keys().filter(|name| name != "traces") {
         let src = crates().join(name).join("src");
         let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for entry in fs::read_dir(&src).expect("a folder") {
@@ -238,13 +267,41 @@ fn modules_import_each_other_without_a_circle() {
             modules.insert(module, others);
         }
         ["lib", "main"].iter().for_each(|root| drop(modules.remove(*root)));
-        // Takes modules away that import none of those left, until all are taken, or a circle is left.
-        while !modules.is_empty() {
-            let left: BTreeSet<String> = modules.keys().cloned().collect();
-            modules.retain(|_, imports| !imports.is_disjoint(&left));
-            assert!(modules.len() < left.len(), "{name} has a circle in {modules:#?}");
-        }
+        assert_without_circle(modules, &src);
     }
+}
+
+/// Compares the files of one folder, and of the folders in it.
+fn examine_folder(folder: &Path) {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in entries.map(|entry| entry.path()) {
+        let module = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let named = if path.is_dir() {
+            examine_folder(&path);
+            BTreeSet::new()
+        } else if module == "mod" {
+            names_after(&code(&path), "use ")
+        } else {
+            names_after(&code(&path), "super::")
+        };
+        imports.entry(module).or_default().extend(named);
+    }
+    let siblings: BTreeSet<String> = imports.keys().cloned().collect();
+    for (module, named) in &mut imports {
+        // A name that is no file of the folder is one of `mod.rs`.
+        let is_of_mod = module != "mod" && !named.is_subset(&siblings);
+        named.retain(|name| siblings.contains(name) && name != module);
+        named.extend(is_of_mod.then(|| "mod".to_owned()));
+    }
+    assert_without_circle(imports, folder);
+}
+
+#[test]
+fn the_files_of_each_folder_of_the_server_import_each_other_without_a_circle() {
+    let src = crates().join("server/src");
+    let folders = fs::read_dir(src).expect("a folder").map(|entry| entry.expect("an entry").path());
+    folders.filter(|path| path.is_dir()).for_each(|folder| examine_folder(&folder));
 }
 
 /// The files below a folder that contain a text.

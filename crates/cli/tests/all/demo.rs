@@ -1,20 +1,12 @@
 //! `watchfire demo`: all parts run, and none is left.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use watchfire_testkit::{Request, signal};
 
-use crate::support::{Scratch, WATCHFIRE, signal};
-
-/// The status line of a response to a request for a path.
-fn status(host: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(host).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = Vec::new();
-    stream.read_to_end(&mut text).unwrap();
-    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
-}
+use crate::support::{Scratch, WATCHFIRE};
 
 #[test]
 fn the_demo_runs_beside_a_server_and_leaves_nothing() {
@@ -38,13 +30,13 @@ fn the_demo_runs_beside_a_server_and_leaves_nothing() {
     let hosts = [&page, &operator].map(|link| {
         let (host, path) = link.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let path = format!("/{}", path.split('#').next().unwrap());
-        assert_eq!(status(host, &path), "HTTP/1.1 200 OK", "{link}");
+        assert_eq!(Request::get(&path).to(host).status, 200, "{link}");
         host.to_owned()
     });
     assert!(page.ends_with("#filename=demo.md"), "{page}");
     assert_eq!(fs::read_dir(&*scratch).unwrap().count(), 1, "its folder");
 
-    signal(&demo, "-INT");
+    signal(demo.id(), "-INT");
     assert_eq!(demo.wait().unwrap().code(), Some(130));
     let mut errors = String::new();
     demo.stderr.take().unwrap().read_to_string(&mut errors).unwrap();

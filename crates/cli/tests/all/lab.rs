@@ -4,8 +4,9 @@ use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use watchfire_testkit::eventually;
 
-use super::support::{Scratch, WATCHFIRE, dashboard_pages, text, wait_until};
+use super::support::{Scratch, WATCHFIRE, dashboard_pages, text};
 
 const TEXT: &str = r#"
 name = "a small experiment"
@@ -539,7 +540,7 @@ fn a_killed_lab_leaves_nothing_after_the_next_command() {
     folder.file("one.toml", slow);
     let mut lab = folder.lab(&["run", "one.toml", "--driver", "processes"]);
     let mut lab = lab.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until("the nodes run", || marked(&folder) >= 3);
+    eventually("the nodes run", || marked(&folder) >= 3);
     lab.kill().unwrap();
     lab.wait().unwrap();
     assert!(folder.runs() == 1 && marked(&folder) > 0, "a killed lab cannot clean up");
@@ -547,7 +548,7 @@ fn a_killed_lab_leaves_nothing_after_the_next_command() {
     let output = folder.output(&["check", "one.toml"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(folder.runs(), 0);
-    wait_until("the nodes have ended", || marked(&folder) == 0);
+    eventually("the nodes have ended", || marked(&folder) == 0);
 }
 
 /// The processes whose working folder is inside this folder, except those that have ended.

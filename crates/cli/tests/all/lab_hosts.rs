@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use watchfire_testkit::eventually;
 
-use super::support::{Listening, Scratch, succeeded, text, wait_until};
+use super::support::{Listening, Scratch, succeeded, text};
 
 const EXPERIMENT: &str = r#"
 [clusters.c]
@@ -81,7 +82,7 @@ impl Sshd {
         sshd.args(["-D", "-e", "-f"]).arg(self.scratch.join("sshd_config")).stderr(log);
         self.process = Some(sshd.spawn().expect("openssh-server is installed"));
         let port = self.port;
-        wait_until("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        eventually("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
 
     fn lab(&self, arguments: &[&str]) -> Command {
@@ -120,7 +121,7 @@ impl Sshd {
     }
 
     fn wait_until_clean(&self) {
-        wait_until("the host is clean", || self.left().is_empty() && self.processes().is_empty());
+        eventually("the host is clean", || self.left().is_empty() && self.processes().is_empty());
     }
 }
 
@@ -171,7 +172,7 @@ fn a_killed_lab_leaves_nothing_on_its_hosts() {
     sshd.scratch.file("one.toml", waiting);
     let mut lab = sshd.lab(&["--hosts", "hosts"]);
     let mut lab = lab.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until("the nodes run", || sshd.processes().len() >= 3);
+    eventually("the nodes run", || sshd.processes().len() >= 3);
     lab.kill().unwrap();
     lab.wait().unwrap();
     // The ssh of the lab has no reader of its output; the guard's input ended with the lab.
@@ -208,7 +209,7 @@ fn a_host_that_vanishes_ends_its_nodes_and_the_others_go_on() {
     sshd.scratch.file("one.toml", experiment);
     let mut lab = sshd.lab(&["--hosts", "hosts", "--json", "out.json"]);
     let lab = lab.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the node runs", || !other.processes().is_empty());
+    eventually("the node runs", || !other.processes().is_empty());
     end_connections(other.process.as_ref().unwrap().id());
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");

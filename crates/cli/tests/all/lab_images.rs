@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use watchfire_testkit::eventually;
 
-use super::support::{Scratch, wait_until};
+use super::support::Scratch;
 
 /// Makes a layout with an image of two layers of random bytes.
 const LAYOUT: &str = r#"
@@ -195,13 +196,13 @@ fn a_lab_that_is_killed_leaves_no_engine_and_no_mount() {
     run.args(["--trial", "fleet"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut lab = run.spawn().unwrap();
     let has_engine = || programs_in(&cache).iter().any(|program| program == "containerd\n");
-    wait_until("containerd runs", has_engine);
+    eventually("containerd runs", has_engine);
     lab.kill().unwrap();
     lab.wait().unwrap();
 
     let output = folder.command(&["lab", "check", "images.toml"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    wait_until("all programs have ended", || programs_in(&cache).is_empty());
+    eventually("all programs have ended", || programs_in(&cache).is_empty());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&cache.display().to_string()), "{mounts}");
     let runs = fs::read_dir(cache.join("watchfire/lab/runs")).unwrap();

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use watchfire_testkit::{eventually, is_running};
 
-use super::support::{Scratch, WATCHFIRE, succeeded, text, wait_until};
+use super::support::{Scratch, WATCHFIRE, succeeded, text};
 
 const CLUSTER: &str = r#"
 [clusters.pair]
@@ -55,13 +56,13 @@ impl Lab {
     }
 
     /// The number of the process of each node.
-    fn processes(&self) -> Vec<u64> {
+    fn processes(&self) -> Vec<u32> {
         let mut folders = fs::read_dir(self.0.join("lab/runs")).unwrap();
         let folder: PathBuf = folders.next().unwrap().unwrap().path();
         let record = fs::read_to_string(folder.join("cluster.json")).unwrap();
         let record: Value = serde_json::from_str(&record).unwrap();
         let nodes = record["nodes"].as_array().unwrap();
-        nodes.iter().map(|node| node["process"]["pid"].as_u64().unwrap()).collect()
+        nodes.iter().map(|node| node["process"]["pid"].as_u64().unwrap() as u32).collect()
     }
 }
 
@@ -69,11 +70,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         let _ = self.lab(&["down", "pair"]);
     }
-}
-
-fn is_running(process: u64) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 #[test]
@@ -122,7 +118,7 @@ fn a_node_that_ended_is_seen_and_starts_again() {
     assert!(error.contains("has the name \"pair\" already"), "{error}");
     let killed = lab.processes()[1];
     succeeded(Command::new("kill").args(["-9", &killed.to_string()]).output().unwrap());
-    wait_until("the node has ended", || !is_running(killed));
+    eventually("the node has ended", || !is_running(killed));
 
     let ps = text(&succeeded(lab.lab(&["ps"])).stdout);
     let row = ps.lines().find(|line| line.contains("peers-1")).unwrap();

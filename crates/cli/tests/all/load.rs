@@ -1,11 +1,11 @@
 //! `watchfire load` from the command line.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use watchfire_testkit::{Request, eventually};
 
-use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_pages, text, wait_until};
+use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_pages, text};
 
 /// The key of the server's HTTP API.
 const KEY: &str = "the-key-of-the-tests";
@@ -70,24 +70,18 @@ fn gathering(last: &str) -> String {
 fn release(server: &Listening, load: &mut Child) {
     let has_all = || call(server, "topics", "{}").contains(r#""subscribers":200"#);
     let mut has_ended = || load.try_wait().expect("its state is known").is_some();
-    wait_until("all users are in the room", || has_all() || has_ended());
+    eventually("all users are in the room", || has_all() || has_ended());
     call(server, "publish", r#"{"topic":"rooms:lobby","event":"all_are_here","payload":{}}"#);
 }
 
 /// Calls the HTTP API of a server, and returns the answer.
 fn call(server: &Listening, method: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(format!("127.0.0.1:{}", server.port)).expect("it listens");
-    let len = body.len();
-    write!(
-        stream,
-        "POST /api/{method} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-         Authorization: Bearer {KEY}\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
-    )
-    .expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    answer
+    let request = Request::post(&format!("/api/{method}"), body)
+        .line(format!("authorization: Bearer {KEY}"))
+        .line("content-type: application/json");
+    let answer = request.to(server.address());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.text().to_owned()
 }
 
 /// Runs a [`gathering`], so that all its users are connected at the same time.

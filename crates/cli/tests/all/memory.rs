@@ -2,15 +2,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use watchfire_testkit::{DEADLINE, UPGRADE, eventually, text_frame};
 
 use crate::support::Listening;
 
 /// Sockets of the crowd, and topics that each of them joins. More topics stand for more sockets.
 const SOCKETS: usize = 4_000;
 const TOPICS: usize = 30;
-/// Longer than the server waits before it returns memory, on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Server(Listening);
 
@@ -35,17 +33,12 @@ impl Server {
 
     /// Opens a WebSocket, joins its topics, and waits for the replies.
     fn join(&self, number: usize, topics: usize) -> TcpStream {
-        let address = format!("127.0.0.1:{}", self.0.port);
-        let mut stream = TcpStream::connect(address).expect("the server listens");
+        let mut stream = TcpStream::connect(self.0.address()).expect("the server listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
-        let mut bytes = b"GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\n\
-            Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-            .to_vec();
+        let mut bytes = format!("{UPGRADE}host: localhost\r\n\r\n").into_bytes();
         for topic in 0..topics {
             let text = format!(r#"["{topic}","{topic}","rooms:{number}-{topic}","phx_join",{{}}]"#);
-            bytes.extend([0x81, 0x80 | text.len() as u8, 0, 0, 0, 0]);
-            bytes.extend(text.as_bytes());
+            bytes.extend(text_frame(&text));
         }
         stream.write_all(&bytes).expect("the joins are sent");
         let (mut received, mut buffer) = (Vec::new(), [0; 8192]);
@@ -73,13 +66,6 @@ fn the_memory_of_a_crowd_returns_to_the_system_when_it_has_left() {
     // A few stay: they must not keep the memory of the others.
     let _stays: Vec<TcpStream> = crowd.into_iter().step_by(500).collect();
 
-    let left = Instant::now();
-    loop {
-        let now = server.resident_kib();
-        if now <= limit {
-            break;
-        }
-        assert!(left.elapsed() < DEADLINE, "{now} KiB stay of {most} KiB; at first {start} KiB");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let again = format!("{most} KiB are at most {limit} KiB again, as at first {start} KiB");
+    eventually(&again, || server.resident_kib() <= limit);
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use clap::Command as Verb;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use watchfire_testkit::eventually;
 
 use crate::support::{Scratch, WATCHFIRE, text};
 
@@ -166,9 +167,7 @@ fn an_interrupted_experiment_keeps_its_complete_runs() {
         let trace = File::open(scratch.join("trace")).ok()?;
         BufReader::new(trace).lines().map_while(Result::ok).find(is_third)
     };
-    while began().is_none() {
-        std::thread::yield_now();
-    }
+    eventually("the third run begins", || began().is_some());
     kill_process(Pid::from_child(&lab), Signal::INT).unwrap();
     let output = lab.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));

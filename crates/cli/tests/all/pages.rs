@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use watchfire_lab::{Age, Experiment, PageHead};
 
-use crate::support::{find_documents, repository};
+use crate::support::{Scratch, find_documents, repository};
 
 /// Experiments whose pages still have figures that another program measured, and say which command renews them.
 const NOT_MEASURED_YET: [&str; 21] = [
@@ -133,24 +133,21 @@ fn the_programs_of_the_experiments_are_those_that_make_builds() {
 /// Trials of the pair that need no other program than this one, `dd` and `sh`.
 #[test]
 fn a_quick_run_of_the_pair_works() {
-    let folder = std::env::temp_dir().join(format!("watchfire-lab-pair-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Scratch::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
     command.args(["lab", "run", "experiments/swarm-pair.toml", "--driver", "processes", "--quick"]);
     command.args(["--trial", "Watchfire", "--trial", "dd (only copies the file)", "--json"]);
-    command.arg(folder.join("out.json")).env("XDG_CACHE_HOME", &folder);
+    command.arg(folder.join("out.json")).env("XDG_CACHE_HOME", &*folder);
     let output = command.current_dir(repository()).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(folder.join("out.json")).unwrap();
     let results: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(results["runs"].as_array().unwrap().len(), 2, "{text}");
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn a_page_is_written_with_its_picture() {
-    let folder = std::env::temp_dir().join(format!("watchfire-lab-page-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = Scratch::new();
     let text = "
         name = \"One to one\"
         measures = [\"crates/bitswap\"]
@@ -163,8 +160,8 @@ fn a_page_is_written_with_its_picture() {
     ";
     fs::write(folder.join("pair.toml"), text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
-    command.args(["lab", "run", "pair.toml", "--page", "pair.md"]).current_dir(&folder);
-    let output = command.env("XDG_CACHE_HOME", &folder).stdin(Stdio::null()).output().unwrap();
+    command.args(["lab", "run", "pair.toml", "--page", "pair.md"]).current_dir(&*folder);
+    let output = command.env("XDG_CACHE_HOME", &*folder).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let page = fs::read_to_string(folder.join("pair.md")).unwrap();
     assert!(
@@ -173,5 +170,4 @@ fn a_page_is_written_with_its_picture() {
     );
     assert_eq!(PageHead::read(&page).unwrap().experiment, "pair.toml");
     assert!(fs::read_to_string(folder.join("pair.svg")).unwrap().starts_with("<svg"));
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,9 +3,10 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use watchfire_testkit::{UPGRADE, eventually, exchange, signal, text_frame};
 
-use crate::support::{Scratch, WATCHFIRE, signal};
+use crate::support::{Scratch, WATCHFIRE};
 
 /// Longer than the start of the program on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -64,7 +65,7 @@ fn the_link_of_each_listener_is_printed() {
             .collect();
         assert!(links[0].starts_with("http://localhost:"), "{links:?}");
         assert!(links[1].starts_with("http://127.0.0.2:"), "{links:?}");
-        signal(&child, "-TERM");
+        signal(child.id(), "-TERM");
         assert!(wait(child).0);
     }
 }
@@ -81,18 +82,14 @@ fn the_address_of_the_metrics_is_printed_and_any_process_answers() {
         });
         let address = address.expect("the address is printed");
         for _ in 0..10 {
-            let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
-            stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
             let request = format!("GET /metrics HTTP/1.0\r\nhost: {address}\r\n\r\n");
-            stream.write_all(request.as_bytes()).expect("it is sent");
-            let mut response = String::new();
-            stream.read_to_string(&mut response).expect("text");
+            let response = exchange(&address, request);
             assert!(
                 response.contains("watchfire_channels_clients{transport=\"websocket\"} 0"),
                 "{response}"
             );
         }
-        signal(&child, "-TERM");
+        signal(child.id(), "-TERM");
         assert!(wait(child).0);
     }
 }
@@ -105,12 +102,8 @@ fn a_closed_standard_output_does_not_stop_the_server() {
     drop(free);
     let mut child = serve(&["--listen", &address.to_string()]);
     drop(child.stdout.take());
-    let started = Instant::now();
-    while std::net::TcpStream::connect(address).is_err() {
-        assert!(started.elapsed() < DEADLINE, "{:?}", child.try_wait());
-        std::thread::yield_now();
-    }
-    signal(&child, "-TERM");
+    eventually("the server listens", || std::net::TcpStream::connect(address).is_ok());
+    signal(child.id(), "-TERM");
     let (is_success, stderr) = wait(child);
     assert!(is_success, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -128,21 +121,18 @@ fn at_info_the_log_names_no_client_and_no_page() {
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
     let mut bytes = format!(
         "GET /p/{CID} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\r\n\
-         GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\
-         Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+         {UPGRADE}Host: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\r\n"
     )
     .into_bytes();
     let join = format!(r#"["1","1","page:{CID}","phx_join",{{"have":"all"}}]"#);
-    bytes.extend([0x81, 0x80 | join.len() as u8, 0, 0, 0, 0]);
-    bytes.extend(join.as_bytes());
+    bytes.extend(text_frame(&join));
     // Invalid, so that the server closes the socket.
     bytes.extend([0x83, 0x80, 0, 0, 0, 0]);
     stream.write_all(&bytes).expect("the requests are sent");
     let mut received = Vec::new();
     stream.read_to_end(&mut received).expect("the server closes");
     assert!(String::from_utf8_lossy(&received).contains(r#""status":"ok""#), "the page is joined");
-    signal(&child, "-TERM");
+    signal(child.id(), "-TERM");
     let (is_success, log) = wait(child);
     assert!(is_success, "{log}");
     assert!(!log.contains(CID) && !log.contains(CLIENT), "{log}");
@@ -232,7 +222,7 @@ fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
     let (is_healthy, text) = health(&[], &[("PORT", "1"), ("WATCHFIRE_SERVER_LISTEN", &listen)]);
     assert!(is_healthy, "{text}");
 
-    signal(&child, "-TERM");
+    signal(child.id(), "-TERM");
     assert!(wait(child).0);
     let (is_healthy, text) = health(&["--to", &link], &[]);
     assert!(!is_healthy);

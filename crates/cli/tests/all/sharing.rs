@@ -7,8 +7,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use watchfire_testkit::{eventually, signal};
 
-use crate::support::{Scratch, Serving, WATCHFIRE, names, run_in, signal, succeeded, text, write};
+use crate::support::{Scratch, Serving, WATCHFIRE, names, run_in, succeeded, text, write};
 
 /// The CID of content that no peer shares here.
 const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
@@ -162,11 +163,7 @@ fn kill_get_of_large(scratch: &Folders, link: &str) {
     let mut command = Command::new(WATCHFIRE);
     command.args(["get", link]).current_dir(scratch.get_folder()).stderr(Stdio::null());
     let mut get = command.spawn().expect("the program runs");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while bytes_in_parts(&scratch.get_folder()) < 5 << 20 {
-        assert!(Instant::now() < deadline, "no blocks came");
-        std::thread::yield_now();
-    }
+    eventually("blocks come", || bytes_in_parts(&scratch.get_folder()) >= 5 << 20);
     get.kill().expect("it runs");
     get.wait().expect("it ends");
     let is_there = scratch.get_folder().join("large").exists();
@@ -325,11 +322,11 @@ fn the_time_in_which_a_get_was_stopped_does_not_count() {
     let arguments = [HELLO, "--peer", nobody, "--timeout", "2s"];
     let mut get = Serving::start(&scratch.get_folder(), "get", &arguments);
     get.event("progress");
-    signal(&get.child, "-STOP");
+    signal(get.child.id(), "-STOP");
     // Longer than the timeout.
     std::thread::sleep(Duration::from_millis(2500));
     let continued = Instant::now();
-    signal(&get.child, "-CONT");
+    signal(get.child.id(), "-CONT");
     assert_eq!(get.child.wait().expect("it ends").code(), Some(3));
     assert!(continued.elapsed() > Duration::from_millis(900), "{:?}", continued.elapsed());
 }

@@ -1,15 +1,14 @@
 //! Runs of the program in temporary folders.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use watchfire_testkit::{Request, signal};
 
 pub const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
@@ -151,7 +150,7 @@ impl Serving {
 
     /// Its exit code after an interrupt.
     pub fn interrupt(&mut self) -> Option<i32> {
-        signal(&self.child, "-INT");
+        signal(self.child.id(), "-INT");
         self.child.wait().expect("it ends").code()
     }
 }
@@ -182,7 +181,11 @@ impl Listening {
     }
 
     pub fn url(&self) -> String {
-        format!("ws://127.0.0.1:{}", self.port)
+        format!("ws://{}", self.address())
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 }
 
@@ -190,20 +193,6 @@ impl Drop for Listening {
     fn drop(&mut self) {
         self.child.kill().expect("it can be ended");
         self.child.wait().expect("it ends");
-    }
-}
-
-pub fn signal(child: &Child, signal: &str) {
-    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(sent.expect("there is a `kill`").success());
-}
-
-#[track_caller]
-pub fn wait_until(name: &str, mut is_done: impl FnMut() -> bool) {
-    let started_at = Instant::now();
-    while !is_done() {
-        assert!(started_at.elapsed() < Duration::from_secs(60), "{name}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -217,16 +206,12 @@ pub fn dashboard_pages(errors: &mut impl Read) -> Vec<String> {
     BufReader::new(errors).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("The dashboard is at http://").expect(&line);
     let address = address.trim_end_matches('/').to_owned();
-    let request = |path: &str| {
-        let mut stream = TcpStream::connect(&address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        BufReader::new(stream)
-    };
-    let mut page = String::new();
-    request("/").read_to_string(&mut page).unwrap();
-    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("new EventSource"), "{page}");
-    let lines = request("/events").lines().map_while(Result::ok);
+    let page = Request::get("/").to(&*address);
+    assert_eq!(page.status, 200);
+    let page = page.text().to_owned();
+    assert!(page.contains("new EventSource"), "{page}");
+    let events = Request::get("/events").send(&*address).unwrap();
+    let lines = BufReader::new(events).lines().map_while(Result::ok);
     let pages = lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok());
     std::iter::once(page).chain(pages).collect()
 }

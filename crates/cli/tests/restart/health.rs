@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server::{Installation, eventually, get, get_within, is_alive, is_stopped, signal};
+use watchfire_testkit::{eventually, is_running, signal};
+
+use crate::server::{Installation, get, get_within, is_stopped};
 
 #[test]
 fn a_stopped_process_is_missing_then_replaced_and_new_clients_go_elsewhere() {
@@ -39,11 +41,11 @@ fn stop_and_replace(slot: usize) {
         answer.is_ok_and(|(status, _)| status == 200)
     };
     let mut in_a_row = 0;
-    while in_a_row < 20 && is_alive(stopped) {
+    while in_a_row < 20 && is_running(stopped) {
         in_a_row = if is_answered() { in_a_row + 1 } else { 0 };
     }
     assert_eq!(in_a_row, 20, "new connections went to the stopped process until its end");
-    eventually("it is replaced", || !is_alive(stopped));
+    eventually("it is replaced", || !is_running(stopped));
     let took = began.elapsed();
     assert!(took < Duration::from_secs(12), "{took:?}");
     eventually("all processes serve", || server.get("/readyz").0 == 200);

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use std::os::unix::fs::MetadataExt as _;
 
-use crate::server::{Installation, Prober, close_code, eventually, get, is_alive, websocket};
+use watchfire_testkit::{Client, eventually, is_running};
+
+use crate::server::{Installation, Prober, get};
 
 #[test]
 fn a_restart_starts_the_installed_program_and_answers_every_connection() {
@@ -19,14 +21,14 @@ fn a_restart_starts_the_installed_program_and_answers_every_connection() {
         let first = server.pid;
         // Twice: the second restart passes on inherited listeners.
         for _ in 0..2 {
-            let open = websocket(server.address);
+            let mut open = Client::connect(server.address);
             installation.install(Path::new(env!("CARGO_BIN_EXE_watchfire")));
             let new = server.restart();
-            assert_eq!(close_code(open), 1012);
+            assert_eq!(open.receive_close(), 1012);
             let inode = |path: &Path| fs::metadata(path).expect("a program").ino();
             let running = PathBuf::from(format!("/proc/{new}/exe"));
             assert_eq!(inode(&running), inode(&installation.program()));
-            websocket(server.address);
+            Client::connect(server.address);
         }
         server.child.wait().expect("the first program ends");
         assert_ne!(first, server.pid);
@@ -43,13 +45,14 @@ fn a_program_that_does_not_start_leaves_the_running_server_alone() {
     let installation = Installation::new();
     let mut server = installation.serve(&["--processes", "2"]);
     let prober = Prober::start(server.address);
-    let mut open = websocket(server.address);
+    let open = Client::connect(server.address);
     installation.install_broken();
     server.signal("-USR2");
     eventually("the failure is logged", || server.log().contains("the server continues unchanged"));
     assert!(server.log().contains("exit status: 1"), "{}", server.log());
-    open.set_nonblocking(true).expect("a mode");
-    let error = open.read(&mut [0; 1]).expect_err("it is open and silent");
+    let mut stream = open.stream();
+    stream.set_nonblocking(true).expect("a mode");
+    let error = stream.read(&mut [0; 1]).expect_err("it is open and silent");
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 
     installation.install(Path::new(env!("CARGO_BIN_EXE_watchfire")));
@@ -81,7 +84,7 @@ fn a_restart_applies_changed_settings_also_to_addresses_and_processes() {
     let old = server.pid;
     server.restart();
     assert!(get(third, "/healthz").is_ok());
-    eventually("the old server ends", || !is_alive(old));
+    eventually("the old server ends", || !is_running(old));
     assert!(get(second, "/healthz").is_err());
     assert_eq!(server.workers().len(), 3);
 

@@ -1,20 +1,18 @@
 //! A server as a real process, with everything that a service manager would give it.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
-
-/// Longer than any step on a busy machine; only failures take it.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+use watchfire_testkit::{DEADLINE, Request, eventually, is_running, signal};
 
 /// A folder with a copy of the program, as an installation has one.
 pub struct Installation {
@@ -135,7 +133,7 @@ impl Server {
     pub fn stop(&mut self) {
         self.signal("-TERM");
         self.notified("STOPPING=1");
-        eventually("all processes end", || !is_alive(self.pid));
+        eventually("all processes end", || !is_running(self.pid));
         self.child.wait().expect("it ended");
     }
 
@@ -157,7 +155,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if is_alive(self.pid) {
+        if is_running(self.pid) {
             self.signal("-KILL");
         }
         let _ = self.child.kill();
@@ -171,11 +169,6 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("its address")
 }
 
-pub fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args([name, &pid.to_string()]).status();
-    assert!(status.expect("kill runs").success());
-}
-
 /// Whether all threads of a process are stopped by a signal.
 pub fn is_stopped(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
@@ -183,20 +176,6 @@ pub fn is_stopped(pid: u32) -> bool {
         let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     })
-}
-
-/// Whether a process runs. One that ended, but that its parent has not noticed, does not.
-pub fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
-}
-
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < DEADLINE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 pub fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
@@ -208,14 +187,8 @@ pub fn get_within(
     path: &str,
     timeout: Duration,
 ) -> std::io::Result<(u16, String)> {
-    let mut connection = TcpStream::connect(address)?;
-    connection.set_read_timeout(Some(timeout))?;
-    write!(connection, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-    let mut response = String::new();
-    connection.read_to_string(&mut response)?;
-    let status = response.get(9..12).and_then(|status| status.parse().ok());
-    let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-    status.zip(body).ok_or_else(|| std::io::Error::other(format!("no response: {response:?}")))
+    let answer = Request::get(path).within(timeout).try_to(address)?;
+    Ok((answer.status, answer.text().to_owned()))
 }
 
 /// A client that connects again and again, until it is asked for its count.
@@ -246,32 +219,4 @@ impl Prober {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("it does not panic").expect("all requests are answered")
     }
-}
-
-pub fn websocket(address: SocketAddr) -> TcpStream {
-    let mut connection = TcpStream::connect(address).expect("a connection");
-    connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-    connection
-        .write_all(
-            b"GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
-              upgrade: websocket\r\nsec-websocket-version: 13\r\n\
-              sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        )
-        .expect("it is sent");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        connection.read_exact(&mut byte).expect("a response");
-        head.extend(byte);
-    }
-    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
-    connection
-}
-
-/// The code with which the server closes a WebSocket.
-pub fn close_code(mut connection: TcpStream) -> u16 {
-    let mut header = [0; 4];
-    connection.read_exact(&mut header).expect("a close frame");
-    assert_eq!(header[0], 0x88);
-    u16::from_be_bytes([header[2], header[3]])
 }

@@ -4,7 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-use crate::server::{Installation, Prober, websocket};
+use watchfire_testkit::Client;
+
+use crate::server::{Installation, Prober};
 
 #[test]
 fn a_socket_of_the_service_manager_replaces_the_configured_ones_and_is_passed_on() {
@@ -22,10 +24,10 @@ fn a_socket_of_the_service_manager_replaces_the_configured_ones_and_is_passed_on
     assert_eq!(server.address, address);
     let prober = Prober::start(address);
     for _ in 0..100 {
-        drop(websocket(address));
+        drop(Client::connect(address));
     }
     server.restart();
-    drop(websocket(address));
+    drop(Client::connect(address));
     assert!(prober.count() > 0);
     server.stop();
 }

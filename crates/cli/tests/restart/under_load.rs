@@ -10,11 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use watchfire_testkit::is_running;
 
-use crate::server::{Installation, Prober, is_alive};
+use crate::server::{Installation, Prober};
 
 /// The time for all clients to be back, in addition to the drain period.
 const RETURN_MARGIN: Duration = Duration::from_secs(30);
@@ -147,7 +153,7 @@ fn all_clients_return_within_the_drain_period_and_no_connect_is_refused() {
     let until_ready = began.elapsed();
     let limit = Duration::from_secs(seconds) + RETURN_MARGIN;
     let until_back = wait("all back", limit, &|| at(&counts.back) == sockets && all_are_here());
-    let until_ended = wait("the old server ended", limit, &|| !is_alive(old)) + until_back;
+    let until_ended = wait("the old server ended", limit, &|| !is_running(old)) + until_back;
     server.pid = new;
     let probes = prober.count();
     println!(
@@ -179,67 +185,33 @@ async fn connect(address: SocketAddr, number: u64) -> io::Result<TcpStream> {
 }
 
 /// Opens a WebSocket and joins a room.
-async fn join(address: SocketAddr, number: u64) -> io::Result<TcpStream> {
-    let mut connection = connect(address, number).await?;
-    connection
-        .write_all(
-            b"GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
-              upgrade: websocket\r\nsec-websocket-version: 13\r\n\
-              sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        )
-        .await?;
-    let head = read_head(&mut connection).await?;
-    if !head.starts_with("HTTP/1.1 101") {
-        return Err(io::Error::other(head));
-    }
-    let topic = format!("rooms:{}", number % 100);
-    let text = json!(["1", "1", topic, "phx_join", {}]).to_string();
-    // A masked text frame; the mask is zero.
-    let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).expect("a short text")];
-    frame.extend([0; 4]);
-    frame.extend(text.as_bytes());
-    connection.write_all(&frame).await?;
-    loop {
-        let (opcode, payload) = read_frame(&mut connection).await?;
-        match opcode {
-            0x81 if String::from_utf8_lossy(&payload).contains("phx_reply") => {
-                return Ok(connection);
-            }
+async fn join(address: SocketAddr, number: u64) -> io::Result<WebSocketStream<TcpStream>> {
+    let connection = connect(address, number).await?;
+    let url = format!("ws://{address}/socket/websocket?vsn=2.0.0");
+    let small = WebSocketConfig::default().read_buffer_size(1 << 10);
+    let opened = client_async_with_config(url, connection, Some(small)).await;
+    let (mut socket, _) = opened.map_err(io::Error::other)?;
+    let join = json!(["1", "1", format!("rooms:{}", number % 100), "phx_join", {}]);
+    socket.send(Message::text(join.to_string())).await.map_err(io::Error::other)?;
+    while let Some(message) = socket.next().await {
+        match message.map_err(io::Error::other)? {
+            Message::Text(text) if text.contains("phx_reply") => return Ok(socket),
             // Closed by a drain that began while it joined: the next attempt finds the new server.
-            0x88 => return Err(io::Error::other(format!("closed: {payload:?}"))),
+            Message::Close(frame) => return Err(io::Error::other(format!("closed: {frame:?}"))),
             _ => {}
         }
     }
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Waits for the end of a WebSocket; true if the server closed it with 1012.
-async fn closed_with_1012(mut connection: TcpStream) -> bool {
-    loop {
-        match read_frame(&mut connection).await {
-            Ok((0x88, payload)) => return payload.starts_with(&1012u16.to_be_bytes()),
-            Ok(_) => {}
-            Err(_) => return false,
+async fn closed_with_1012(mut socket: WebSocketStream<TcpStream>) -> bool {
+    while let Some(Ok(message)) = socket.next().await {
+        if let Message::Close(frame) = message {
+            return frame.is_some_and(|frame| frame.code == CloseCode::Restart);
         }
     }
-}
-
-async fn read_frame(connection: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
-    let opcode = connection.read_u8().await?;
-    let len = match connection.read_u8().await? {
-        126 => usize::from(connection.read_u16().await?),
-        len => usize::from(len),
-    };
-    let mut payload = vec![0; len];
-    connection.read_exact(&mut payload).await?;
-    Ok((opcode, payload))
-}
-
-async fn read_head(connection: &mut TcpStream) -> io::Result<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(connection.read_u8().await?);
-    }
-    Ok(String::from_utf8_lossy(&head).into_owned())
+    false
 }
 
 /// Sends a long-poll request, and returns the JSON of its answer.

@@ -35,8 +35,8 @@
 //!
 //! # Cost
 //!
-//! Measured by `examples/hop.rs` on two cores with other load, so times are approximate. Messages
-//! have 256 bytes. Processor time includes both ends and the kernel.
+//! Measured with all nodes in one process, on two cores with other load, so times are approximate.
+//! Messages have 256 bytes. Processor time includes both ends and the kernel.
 //!
 //! | | |
 //! |---|---|

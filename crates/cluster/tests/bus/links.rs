@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use watchfire_cluster::bus::frame::Frame;
 use watchfire_cluster::bus::{Bus, BusLimits, LocalBus, Loss, Readiness, SendError};
+use watchfire_testkit::{DEADLINE, eventually};
 use watchfire_types::NodeId;
 
 use crate::support::{Event, Node, Received};
@@ -33,8 +34,7 @@ fn a_replaced_link_is_down_and_then_up() {
 
 #[test]
 fn waits_continue_when_a_link_is_replaced() {
-    let node =
-        Node::start(0, BusLimits { ack_timeout: crate::support::TIMEOUT, ..BusLimits::default() });
+    let node = Node::start(0, BusLimits { ack_timeout: DEADLINE, ..BusLimits::default() });
     let mut before = node.peer(1);
     let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("it does not wait") };
     assert_eq!(before.receive(), Received::Subscribe(seq, "t".into()));
@@ -50,7 +50,7 @@ fn waits_continue_when_a_link_is_replaced() {
 
 #[test]
 fn a_subscription_waits_for_a_link_from_the_call_that_adds_it() {
-    let limits = BusLimits { ack_timeout: crate::support::TIMEOUT, ..BusLimits::default() };
+    let limits = BusLimits { ack_timeout: DEADLINE, ..BusLimits::default() };
     let node = Node::start(0, limits);
     assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
     // The first link, and one that replaces it while it is up.
@@ -77,9 +77,9 @@ fn messages_that_a_node_sent_before_it_ended_are_received() {
     node.bus.send(NodeId(1), "unread".into(), Loss::Drop).unwrap();
     peer.stream.write_all(&bytes).unwrap();
     drop(peer);
-    while node.bus.send(NodeId(1), "more".into(), Loss::Drop) != Err(SendError::Down(NodeId(1))) {
-        std::thread::yield_now();
-    }
+    eventually("the peer is down", || {
+        node.bus.send(NodeId(1), "more".into(), Loss::Drop) == Err(SendError::Down(NodeId(1)))
+    });
     let events = node.recorder.wait_for(&Event::Down(1));
     let received = (0..1000_u32).map(|number| Event::Message(1, number.to_le_bytes().into()));
     let after_hello = events.len() - 1 - 1000;

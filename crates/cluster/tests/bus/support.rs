@@ -1,14 +1,11 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
 
 use watchfire_cluster::bus::frame::{Decoder, Frame};
 use watchfire_cluster::bus::{Bus, BusLimits, BusTotals, Handler, LocalBus};
+use watchfire_testkit::{DEADLINE, eventually};
 use watchfire_types::NodeId;
-
-/// Longest wait for an event. Only failures take it.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -53,7 +50,7 @@ impl Recorder {
         let events = self.events.lock().unwrap();
         let (events, waited) = self
             .more
-            .wait_timeout_while(events, TIMEOUT, |events| !events.contains(event))
+            .wait_timeout_while(events, DEADLINE, |events| !events.contains(event))
             .unwrap();
         assert!(!waited.timed_out(), "{event:?} did not happen");
         events.clone()
@@ -115,7 +112,7 @@ impl Node {
     }
 
     pub fn wait_for_totals(&self, what: impl Fn(BusTotals) -> bool) {
-        wait_until(|| what(self.bus.totals()), || format!("{:?}", self.bus.totals()));
+        eventually("the totals", || what(self.bus.totals()));
     }
 }
 
@@ -131,14 +128,6 @@ pub fn mesh(nodes: u16, limits: &BusLimits) -> Vec<Node> {
         node.wait_for_totals(|totals| totals.nodes == mesh.len() - 1);
     }
     mesh
-}
-
-pub fn wait_until(what: impl Fn() -> bool, failure: impl Fn() -> String) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !what() {
-        assert!(Instant::now() < deadline, "timed out: {}", failure());
-        std::thread::yield_now();
-    }
 }
 
 /// The other end of a link, controlled by the test.
@@ -160,7 +149,7 @@ pub enum Received {
 
 impl Peer {
     fn new(stream: UnixStream) -> Self {
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Peer { stream, decoder: Decoder::new(1 << 24), unread: Vec::new() }
     }
 

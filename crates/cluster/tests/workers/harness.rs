@@ -4,18 +4,14 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use watchfire_cluster::workers::{Ended, Plan, SuperviseError, SupervisorEvent, SupervisorLimits};
-
-/// Ample for a busy machine; only failures take it.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+use watchfire_testkit::{DEADLINE, eventually_async};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_echo-workers");
 
@@ -157,31 +153,5 @@ impl Client {
 
 /// Repeats a request until the reply is as expected.
 pub async fn until<F: Future<Output = String>>(wanted: &str, mut request: impl FnMut() -> F) {
-    let mut last = String::new();
-    let wait = async {
-        while last != wanted {
-            last = request().await;
-            tokio::task::yield_now().await;
-        }
-    };
-    let outcome = timeout(DEADLINE, wait).await;
-    assert!(outcome.is_ok(), "the reply is {last:?} and should be {wanted:?}");
-}
-
-/// Kills a process that this test, or one of its processes, has started.
-pub fn kill_9(pid: u32) {
-    signal(pid, Signal::KILL);
-}
-
-pub fn signal(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(pid as i32).expect("a process");
-    rustix::process::kill_process(pid, signal).expect("it starts");
-}
-
-/// Whether a process has ended, even if its parent has not waited for it.
-pub fn has_ended(pid: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')),
-        Err(_) => true,
-    }
+    eventually_async(&format!("the reply is {wanted:?}"), async || request().await == wanted).await;
 }

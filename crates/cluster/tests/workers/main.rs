@@ -4,12 +4,12 @@ mod harness;
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::{Client, DEADLINE, PROGRAM, Running, has_ended, kill_9, signal, until};
-use rustix::process::Signal;
+use harness::{Client, PROGRAM, Running, until};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use watchfire_cluster::workers::{SuperviseError, SupervisorEvent, SupervisorLimits};
+use watchfire_testkit::{DEADLINE, eventually_async, is_running, signal};
 use watchfire_types::NodeId;
 
 fn limits() -> SupervisorLimits {
@@ -69,7 +69,7 @@ async fn a_killed_worker_is_restarted_in_its_slot_and_serves_waiting_connections
     wait_until_all_linked(&running).await;
     let open_before = running.request(0, "descriptors").await;
     let killed = running.pids[2];
-    kill_9(killed);
+    signal(killed, "-KILL");
     running
         .event("worker 2 ended", |it| {
             matches!(it, SupervisorEvent::Ended { slot: NodeId(2), restart_in: Some(_), .. })
@@ -104,7 +104,7 @@ async fn a_killed_worker_is_restarted_in_its_slot_and_serves_waiting_connections
 async fn all_workers_can_be_killed_at_once() {
     let mut running = Running::serving(5, b"", limits()).await;
     for &pid in &running.pids {
-        kill_9(pid);
+        signal(pid, "-KILL");
     }
     for _ in 0..5 {
         running.event("one is ready", |it| matches!(it, SupervisorEvent::Ready { .. })).await;
@@ -185,7 +185,7 @@ async fn a_second_stop_kills_workers_that_still_drain() {
     for _ in [0, 2] {
         running.event("one ended", |it| matches!(it, SupervisorEvent::Ended { .. })).await;
     }
-    assert!(!has_ended(running.pids[1]));
+    assert!(is_running(running.pids[1]));
     let refused = tokio::net::TcpStream::connect(running.addresses[0]).await;
     assert!(refused.is_err(), "the listener is closed after the stop");
     running.kill();
@@ -241,11 +241,8 @@ impl SupervisorProcess {
     }
 
     async fn workers_end(&self) {
-        let started = Instant::now();
-        while !self.pids.iter().all(|&pid| has_ended(pid)) {
-            assert!(started.elapsed() < DEADLINE, "some of {:?} live on", self.pids);
-            tokio::task::yield_now().await;
-        }
+        let have_ended = async || self.pids.iter().all(|&pid| !is_running(pid));
+        eventually_async("the workers end", have_ended).await;
     }
 }
 
@@ -256,7 +253,7 @@ async fn when_the_supervisor_is_killed_its_workers_drain() {
         supervisor_process.request(1, "who").await,
         format!("1 {}", supervisor_process.pids[1])
     );
-    kill_9(supervisor_process.supervisor.id().expect("it starts"));
+    signal(supervisor_process.supervisor.id().expect("it starts"), "-KILL");
     supervisor_process.supervisor.wait().await.expect("its end");
     supervisor_process.workers_end().await;
 }
@@ -278,7 +275,7 @@ async fn sixty_four_workers_are_linked_with_few_descriptors() {
     // For each worker a listener, a socket and a process.
     assert!(open.count() < 64 * 3 + 20, "the supervisor does not close what it sent");
 
-    signal(supervisor, Signal::TERM);
+    signal(supervisor, "-TERM");
     let status = supervisor_process.supervisor.wait().await.expect("its end");
     assert!(status.success(), "{status}");
     supervisor_process.workers_end().await;
@@ -341,7 +338,7 @@ async fn a_stopped_worker_is_announced_killed_and_its_successor_serves_waiting_c
     let limits = with_heartbeats_every(Duration::from_millis(500));
     let mut running = Running::serving(3, b"", limits).await;
     let stopped = running.pids[1];
-    signal(stopped, Signal::STOP);
+    signal(stopped, "-STOP");
     let mut waiting = Client::connect(running.addresses[1]).await;
     waiting.send("who").await;
     until("1", || running.request(0, "unresponsive")).await;
@@ -354,7 +351,7 @@ async fn a_stopped_worker_is_announced_killed_and_its_successor_serves_waiting_c
             matches!(it, SupervisorEvent::Ready { slot: NodeId(1), .. })
         })
         .await;
-    assert!(has_ended(stopped));
+    assert!(!is_running(stopped));
     // It was accepted by no one, so it waited in the listener, which the supervisor keeps.
     assert_eq!(waiting.receive().await, format!("1 {}", running.pids[1]));
     until("", || running.request(0, "unresponsive")).await;
@@ -372,7 +369,7 @@ async fn a_worker_whose_event_loop_blocks_is_restarted() {
             matches!(it, SupervisorEvent::Started { slot: NodeId(1), restarts: 1, .. })
         })
         .await;
-    assert!(has_ended(blocked));
+    assert!(!is_running(blocked));
     let who = running.request(1, "who").await;
     assert_eq!(who, format!("1 {}", running.pids[1]));
     running.end().await;
@@ -385,10 +382,10 @@ async fn a_worker_that_was_stopped_shortly_responds_again_and_is_not_killed() {
         ..with_heartbeats_every(Duration::from_millis(200))
     };
     let mut running = Running::serving(2, b"", limits).await;
-    signal(running.pids[1], Signal::STOP);
+    signal(running.pids[1], "-STOP");
     let is_silent = |it: &SupervisorEvent| matches!(it, SupervisorEvent::Unresponsive { .. });
     running.event("worker 1 is silent", is_silent).await;
-    signal(running.pids[1], Signal::CONT);
+    signal(running.pids[1], "-CONT");
     let is_back = |it: &SupervisorEvent| matches!(it, SupervisorEvent::Responsive { .. });
     running.event("worker 1 responds", is_back).await;
     until("", || running.request(0, "unresponsive")).await;
@@ -404,15 +401,15 @@ async fn a_group_that_is_stopped_as_a_whole_and_continued_is_not_killed() {
     let mut group = SupervisorProcess::serving(&mut command).await;
     let supervisor = group.supervisor.id().expect("it runs");
     for &pid in group.pids.iter().chain([&supervisor]) {
-        signal(pid, Signal::STOP);
+        signal(pid, "-STOP");
     }
     // The time passes for the group only: a worker is hung after 4 periods.
     tokio::time::sleep(8 * PERIOD).await;
     // The supervisor continues first, and finds no heartbeats. It must wait for them.
-    signal(supervisor, Signal::CONT);
+    signal(supervisor, "-CONT");
     tokio::time::sleep(PERIOD).await;
     for &pid in &group.pids {
-        signal(pid, Signal::CONT);
+        signal(pid, "-CONT");
     }
     for slot in 0..3 {
         let who = group.request(slot, "who").await;
@@ -424,7 +421,7 @@ async fn a_group_that_is_stopped_as_a_whole_and_continued_is_not_killed() {
         let who = group.request(slot, "who").await;
         assert_eq!(who, format!("{slot} {}", group.pids[slot]));
     }
-    signal(supervisor, Signal::TERM);
+    signal(supervisor, "-TERM");
     group.supervisor.wait().await.expect("its end");
     group.workers_end().await;
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::process::Command;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -63,21 +63,9 @@ pub fn meminfo(name: &str) -> io::Result<u64> {
 
 /// Today's date in UTC, such as `2026-11-24`.
 pub fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let (year, month, day) = date_of(since.map_or(0, |since| since.as_secs() / 86_400));
-    format!("{year}-{month:02}-{day:02}")
-}
-
-/// The date of a day since 1970. Years begin in March here, so that a leap day ends its year.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468; // since the first of March of the year 0
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, years) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + years, month, of_month)
+    let mut today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    today.truncate("2026-11-24".len());
+    today
 }
 
 /// Runnable tasks over the last minute; 0 if the system does not report it.
@@ -99,17 +87,5 @@ pub fn commit() -> String {
     match git(&["status", "--porcelain", "--untracked-files=no", "--", ":(top,exclude)docs"]) {
         Some(changes) if !changes.is_empty() => format!("{commit} with local changes"),
         _ => commit,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_since_1970_are_converted_to_dates() {
-        assert_eq!(date_of(0), (1970, 1, 1));
-        assert_eq!(date_of(11_016), (2000, 2, 29));
-        assert_eq!(date_of(20_778), (2026, 11, 21));
     }
 }

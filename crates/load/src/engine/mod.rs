@@ -1,59 +1,80 @@
 //! All users of one process: a slab of small records over one epoll, in one thread.
+//!
+//! The engine is the loop, and carries the results of one part to another. A part keeps its state to itself, for all
+//! users and for each:
+//!
+//! ```text
+//! users      the records of users, and when they continue
+//! schedule   which user arrives next
+//! progress   where a user is in its session, and how its steps are measured
+//! script     steps that send nothing, the use of answers, and requests as bytes (`requests`)
+//! meeting    users that wait for each other
+//! channel    refs, heartbeats and messages of Phoenix
+//! wire       sockets and bytes
+//! pages      pages that users load from each other
+//! web_files  the files of a web page
+//! reconnect  users that connect again
+//! reports    the figures
+//! ```
+//!
+//! `steps` begins and ends the steps of users, `answers` handles what arrives for them, and `background_poll` polls
+//! while other steps go on.
 
-mod addresses;
-mod answer;
-mod arrive;
-mod beside;
-mod files;
-mod flow;
-mod message;
-mod page;
-mod receive;
+mod answers;
+mod background_poll;
+mod channel;
+mod meeting;
+mod pages;
+mod progress;
 mod reconnect;
-mod responses;
+mod reports;
+mod requests;
+mod schedule;
 mod script;
-mod secure;
-mod send;
-mod sources;
-mod sweep;
-mod timer;
-mod user;
+mod steps;
+mod users;
+mod web_files;
+mod wire;
 
-use std::iter::Peekable;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use rustix::event::{Timespec, epoll};
-use slab::Slab;
-use watchfire_types::{Instant, Rng};
+use watchfire_types::Instant;
 
-use crate::arrivals::{ArrivalShare, Arrivals};
-use crate::clock::{Clock, cpu_time, monotonic};
-use crate::open_files::make_room_for_files;
-use crate::order;
-use crate::sampling::seed_for;
-use crate::scenario::{Mark, Scenario, TextContext};
-use crate::tally::{Delta, Tally};
+use crate::clock::Clock;
+use crate::cookies::CookieJar;
+use crate::failure::Failure;
+use crate::frame::Opcode;
+use crate::order::Order;
+use crate::scenario::Scenario;
+use crate::tally::Delta;
 
-use addresses::Addresses;
-use files::LinkCache;
-use flow::Meeting;
-use sources::Sources;
-use sweep::SWEEP_PERIOD;
-use timer::{TIMER, Timer, Wake, Wakes};
-use user::{NEVER, User, Waiting};
+use background_poll::Companion;
+use channel::Channel;
+use meeting::Meeting;
+use pages::{Pages, Visit};
+use progress::{Progress, Waiting};
+use reconnect::Break;
+use reports::{Memberships, Reports};
+use schedule::Schedule;
+use script::{Attempts, Groups, Script, Values};
+use users::Users;
+use web_files::{LinkCache, WebFiles};
+use wire::{Connection, RateLimit, Wire};
 
 /// Bytes read from a socket in one call; all users share the buffer.
 const READ_BYTES: usize = 64 << 10;
-/// Events read from epoll in one call.
-const EVENTS_MAX: usize = 256;
 /// The most work of each kind in one turn of the event loop. A turn takes a fraction of a
 /// millisecond, so that the next due user is not late.
+const STARTS_PER_TURN: usize = 8;
 const WAKES_PER_TURN: usize = 16;
 const EVENTS_PER_TURN: usize = 16;
+/// Slots that are looked at in one turn, and users that something is done for.
+const SLOTS_PER_TURN: usize = 1_000;
+const CHECKS_PER_TURN: usize = 16;
+
+/// A time in milliseconds since the load began that is never reached.
+const NEVER: u32 = u32::MAX;
 
 /// The users of the load that belong to this engine: every `count`-th, beginning with `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -85,65 +106,84 @@ impl StopFlag {
     }
 }
 
-/// Number of users that a broadcast should reach.
-#[derive(Clone, Copy, Default)]
-struct Audience {
-    now: u64,
-    /// The smallest number in this second.
-    fewest: u64,
+/// One simulated user, small enough for a hundred thousand of them: its part in each part of the engine.
+struct User {
+    /// The number of the user in the whole load. It also distinguishes users of the same slot.
+    number: u32,
+    progress: Progress,
+    connection: Connection,
+    channel: Channel,
+    memberships: Memberships,
+    /// The parts that only some users need, so that the others stay small.
+    memory: Option<Box<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    values: Values,
+    cookies: CookieJar,
+    attempts: Attempts,
+    groups: Groups,
+    /// The connection that is kept for each protocol while the user speaks another one.
+    kept: [Option<Connection>; 2],
+    companion: Option<Companion>,
+    /// The page that it loads or serves, and the files of a web page that it loads.
+    visit: Option<Box<Visit>>,
+    files: Option<Box<WebFiles>>,
+    rate_limit: Option<RateLimit>,
+    /// The break after which it connects again.
+    broken: Option<Break>,
+    order: Order,
+}
+
+impl User {
+    fn new(number: u32, session: u16, target: u16, at: Instant) -> User {
+        User {
+            number,
+            progress: Progress::new(session, at),
+            connection: Connection::new(target),
+            channel: Channel::new(),
+            memberships: Memberships::default(),
+            memory: None,
+        }
+    }
+
+    fn rate_limit(&mut self) -> Option<&mut RateLimit> {
+        self.memory.as_mut()?.rate_limit.as_mut()
+    }
+
+    fn visit(&mut self) -> Option<&mut Visit> {
+        self.memory.as_mut()?.visit.as_deref_mut()
+    }
+
+    /// The memory of a user, which is made when it is needed first.
+    fn memory(&mut self, scenario: &Scenario) -> &mut Memory {
+        let slots = scenario.sessions[self.progress.session()].slots;
+        self.memory.get_or_insert_with(|| {
+            Box::new(Memory { values: Values::new(slots), ..Memory::default() })
+        })
+    }
 }
 
 pub(crate) struct Engine<'a> {
     scenario: &'a Scenario,
-    users_max: u64,
-    opening_max: u64,
-    /// How many connections await their first answer.
-    opening: u64,
     clock: Clock,
-    epoll: OwnedFd,
-    users: Slab<User>,
-    /// How many of these records are polls beside the steps of another one.
-    polls_beside: u64,
-    users_peak: u64,
-    connected: u64,
-    connected_peak: u64,
-    wakes: Wakes,
-    arrivals: Peekable<ArrivalShare<'a>>,
-    sources: Sources,
-    addresses: Addresses,
-    read_buffer: Vec<u8>,
-    /// Buffers for encoding messages and frames.
-    message_buffer: Vec<u8>,
-    frame_buffer: Vec<u8>,
-    tally: Tally,
-    audiences: Vec<Audience>,
-    rng: Rng,
-    timer: Timer,
-    /// Events from epoll, and how many of them were handled.
-    events: Vec<epoll::Event>,
-    events_seen: usize,
-    /// The next slot to check for timeouts, and when the next check begins.
-    swept: Option<usize>,
-    sweep_at: Instant,
-    /// After the end of the load: idle users before this slot have been disconnected.
-    closed_before: Option<usize>,
-    share: Share,
-    /// How many rows of each file were taken.
-    rows_taken: Vec<u64>,
+    users: Users,
+    users_max: u64,
+    schedule: Schedule<'a>,
+    script: Script<'a>,
     meeting: Meeting,
+    wire: Wire<'a>,
+    pages: Pages<'a>,
     links: LinkCache,
-    /// How many users load a page from others.
-    pages_loading: u64,
-    tls_client: Option<Arc<rustls::ClientConfig>>,
-    /// The phase that users arrive in, and how much later than planned its users are due, because
-    /// phases have waited for their users.
-    phase: usize,
-    delay: Duration,
+    reports: Reports<'a>,
+    read_buffer: Vec<u8>,
+    /// Messages and requests are encoded here.
+    message_buffer: Vec<u8>,
     /// Whether a session has ended the load.
     is_aborted: bool,
-    resident_first_bytes: u64,
     /// Whether users send every message back, see [`crate::worker::echo`].
-    pub(crate) echoes: bool,
+    echoes: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -152,60 +192,30 @@ impl<'a> Engine<'a> {
         share: Share,
         clock: Clock,
     ) -> std::io::Result<Engine<'a>> {
-        let arrivals = Arrivals::new(&scenario.phases, scenario.seed);
-        let block = scenario.block(share.count);
-        let arrivals = arrivals.share(share.index, share.count, block, &scenario.fixed_arrivals);
-        let has_tls = scenario.targets.iter().any(|target| target.is_tls);
-        let tls_client = has_tls.then(|| scenario.tls.client().map_err(std::io::Error::other));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let timer = Timer::new(&epoll)?;
-        make_room_for_files(&epoll, share.of(scenario.files_at_once_max()));
-        let mut tally = Tally::new(scenario.steps.len());
-        if scenario.recovered.is_some() {
-            // Results have these also when they are 0.
-            order::COUNTERS.iter().for_each(|name| tally.count_many(name, 0));
-        }
+        let reports = Reports::new(scenario);
         Ok(Engine {
             scenario,
-            users_max: share.of(scenario.users_max),
-            // A share of zero would never let a user arrive.
-            opening_max: share.of(scenario.opening_max).max(1),
-            opening: 0,
             clock,
-            epoll,
-            users: Slab::new(),
-            polls_beside: 0,
-            users_peak: 0,
-            connected: 0,
-            connected_peak: 0,
-            wakes: Wakes::default(),
-            arrivals: arrivals.peekable(),
-            sources: Sources::new(scenario, share),
-            addresses: Addresses::new(&scenario.targets),
+            users: Users::default(),
+            users_max: share.of(scenario.users_max),
+            schedule: Schedule::new(scenario, share),
+            script: Script::new(scenario, share),
+            // Workers do not talk to each other, so the users of each worker meet on their own.
+            meeting: Meeting::new(share.of(scenario.meeting_size)),
+            wire: Wire::new(scenario, share, clock)?,
+            pages: Pages::new(scenario, share),
+            links: LinkCache::default(),
+            reports,
             read_buffer: vec![0; READ_BYTES],
             message_buffer: Vec::new(),
-            frame_buffer: Vec::new(),
-            tally,
-            audiences: vec![Audience::default(); scenario.audiences.count],
-            rng: Rng::from_seed(seed_for(scenario.seed, share.index as u64, u64::MAX)),
-            timer,
-            events: Vec::with_capacity(EVENTS_MAX),
-            events_seen: 0,
-            swept: None,
-            sweep_at: Instant::ZERO + SWEEP_PERIOD,
-            closed_before: None,
-            share,
-            rows_taken: vec![0; scenario.rows.len()],
-            meeting: Meeting::default(),
-            links: LinkCache::default(),
-            pages_loading: 0,
-            tls_client: tls_client.transpose()?,
-            phase: 0,
-            delay: Duration::ZERO,
             is_aborted: false,
-            resident_first_bytes: resident_bytes(),
             echoes: false,
         })
+    }
+
+    /// Users send every message back.
+    pub(crate) fn echoing(self) -> Engine<'a> {
+        Engine { echoes: true, ..self }
     }
 
     /// Runs the load to its end, or until it is stopped. `report` receives the results every
@@ -216,24 +226,20 @@ impl<'a> Engine<'a> {
         mut report: impl FnMut(Delta) -> bool,
     ) -> std::io::Result<()> {
         self.clock.wait_for_begin();
+        let planned = Instant::ZERO + self.scenario.duration();
+        // Phases that wait for their users do not make the whole load longer.
+        let cut_at = planned + self.scenario.wind_down;
         let mut second = 0;
         loop {
             let now = self.clock.now();
-            let planned = Instant::ZERO + self.scenario.duration();
-            let over_at = planned + self.delay;
-            // Phases that wait for their users do not make the whole load longer.
-            let cut_at = planned + self.scenario.wind_down;
+            let over_at = planned + self.schedule.delay();
             let is_cut = now >= cut_at || stop.is_set() || self.is_aborted;
-            if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
-            {
+            if is_cut || (self.schedule.is_done() && self.users.is_empty() && now >= over_at) {
                 if !stop.is_set() {
                     self.measure_unanswered(over_at);
                 }
-                self.tally.counts.cut_off += self.users_now();
-                self.meeting = Meeting::default();
+                self.reports.counts().cut_off += self.users.active();
                 self.users.clear();
-                (self.polls_beside, self.pages_loading) = (0, 0);
-                (self.connected, self.opening) = (0, 0);
                 let last = self.delta(second, true);
                 report(last);
                 return Ok(());
@@ -248,165 +254,152 @@ impl<'a> Engine<'a> {
                 second = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
                 continue;
             }
-            self.sweep(now);
+            self.check_users(now);
             if now >= over_at {
                 self.close_idle();
             }
             self.start_due();
             self.wake_due();
             self.serve_events();
-            let mut next = second_ends_at.min(self.sweep_at).min(cut_at);
+            let mut next = second_ends_at.min(self.users.check_at()).min(cut_at);
             if now < over_at {
                 next = next.min(over_at);
             }
-            next = next.min(self.wakes.next_at().unwrap_or(next));
-            if self.opening < self.opening_max {
+            next = next.min(self.users.next_wake().unwrap_or(next));
+            if !self.wire.is_opening_many() {
                 next = next.min(self.next_arrival_at().unwrap_or(next));
             }
-            if self.events_seen == self.events.len() {
-                self.poll((!self.is_searching()).then_some(next))?;
-            }
+            let (checks, closes) = self.users.searches();
+            let is_searching = checks || (closes && !self.pages.is_loading());
+            self.wire.wait((!is_searching).then_some(next))?;
         }
-    }
-
-    fn users_now(&self) -> u64 {
-        self.users.len() as u64 - self.polls_beside
     }
 
     fn delta(&mut self, second: u32, is_last: bool) -> Delta {
-        let mut delta = self.tally.take(&self.scenario.steps);
+        let mut delta = self.reports.take();
         delta.second = second;
         delta.is_last = is_last;
         delta.is_aborted = self.is_aborted;
-        let users = self.users_now();
-        delta.users = std::mem::replace(&mut self.users_peak, users);
-        delta.connected = std::mem::replace(&mut self.connected_peak, self.connected);
-        delta.audiences = self.audiences.iter().map(|audience| audience.fewest).collect();
-        self.audiences.iter_mut().for_each(|audience| audience.fewest = audience.now);
-        delta.cpu = cpu_time();
-        delta.resident_bytes = resident_bytes();
-        delta.resident_first_bytes = self.resident_first_bytes;
+        self.users.report(&mut delta);
+        self.wire.report(&mut delta);
         delta
     }
 
-    /// Waits for events until `next`; `None` does not wait.
-    fn poll(&mut self, next: Option<Instant>) -> std::io::Result<()> {
-        let next = next.filter(|next| *next > self.clock.now());
-        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let timeout = match next {
-            Some(next) => {
-                self.timer.set(self.clock.origin() + next.since(Instant::ZERO))?;
-                None
-            }
-            None => Some(&no_time),
-        };
-        self.events.clear();
-        self.events_seen = 0;
-        let mut buffer = [MaybeUninit::uninit(); EVENTS_MAX];
-        match epoll::wait(&self.epoll, &mut buffer[..], timeout) {
-            Ok((found, _)) => self.events.extend_from_slice(found),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        Ok(())
+    fn next_arrival_at(&mut self) -> Option<Instant> {
+        self.schedule.next_at(self.clock.now(), !self.users.is_empty())
     }
 
-    /// Handles the events of some sockets.
-    fn serve_events(&mut self) {
-        let end = (self.events_seen + EVENTS_PER_TURN).min(self.events.len());
-        while self.events_seen < end {
-            let event = self.events[self.events_seen];
-            self.events_seen += 1;
-            let token = event.data.u64();
-            let (index, number) = (token as u32 as usize, (token >> 32) as u32);
-            if token != TIMER && self.has_user(index, number) {
-                self.handle_event(index, event.flags);
+    fn start_due(&mut self) {
+        for _ in 0..STARTS_PER_TURN {
+            if self.wire.is_opening_many() {
+                return;
             }
+            let now = self.clock.now();
+            let Some(at) = self.next_arrival_at().filter(|at| *at <= now) else { return };
+            let Some(user) = self.schedule.take(at) else { return };
+            self.reports.due(now.since(at));
+            if self.users.active() >= self.users_max {
+                self.reports.counts().turned_away += 1;
+                continue;
+            }
+            self.reports.counts().started += 1;
+            let index = self.users.insert(user);
+            if let Some(rate) = self.scenario.rate {
+                self.limit_rate(index, rate);
+            }
+            self.advance(index);
         }
-    }
-
-    /// Whether this user is still in its slot.
-    fn has_user(&self, index: usize, number: u32) -> bool {
-        self.users.get(index).is_some_and(|user| user.number == number)
     }
 
     fn wake_due(&mut self) {
         for _ in 0..WAKES_PER_TURN {
-            let Some(wake) = self.wakes.pop_due(self.clock.now()) else { return };
-            let index = wake.index as usize;
-            if self.has_user(index, wake.number) && self.users[index].waiting == Waiting::Time {
-                self.users[index].waiting = Waiting::Nothing;
+            let Some((index, number)) = self.users.pop_due(self.clock.now()) else { return };
+            if self.users.has(index, number)
+                && self.users[index].progress.waiting() == Waiting::Time
+            {
+                self.users[index].progress.stop_waiting();
                 self.advance(index);
             }
         }
     }
 
-    fn wake_at(&mut self, index: usize, at: Instant) {
-        let user = &mut self.users[index];
-        user.waiting = Waiting::Time;
-        self.wakes.push(Wake { at, index: index as u32, number: user.number });
-    }
-
-    fn join_audience(&mut self, index: usize, audience: u8) {
-        let user = &mut self.users[index];
-        if user.audiences & (1 << audience) == 0 {
-            user.audiences |= 1 << audience;
-            self.audiences[usize::from(audience)].now += 1;
+    /// Handles the events of some sockets.
+    fn serve_events(&mut self) {
+        for _ in 0..EVENTS_PER_TURN {
+            let Some((key, flags)) = self.wire.next_event() else { return };
+            if self.users.has(key.index(), key.number()) {
+                self.handle_event(key.index(), flags);
+            }
         }
     }
 
-    fn leave_audience(&mut self, index: usize, audience: u8) {
+    /// Acts on users from this slot on. `act` returns whether it did something. Only few slots are looked at in one
+    /// turn, so that the next due user is not late. Returns the slot to continue at.
+    fn act_on_slots(&mut self, first: usize, act: impl Fn(&mut Self, usize) -> bool) -> usize {
+        let slots = self.users.slots_from(first, SLOTS_PER_TURN);
+        let end = slots.end;
+        let mut acted = 0;
+        for index in slots {
+            acted += usize::from(self.users.get_mut(index).is_some() && act(self, index));
+            if acted == CHECKS_PER_TURN {
+                return index + 1;
+            }
+        }
+        end
+    }
+
+    /// Checks all users for timeouts, due heartbeats, and pauses that have ended.
+    fn check_users(&mut self, now: Instant) {
+        let Some(first) = self.users.next_to_check(now) else { return };
+        if first == 0 && self.meeting.is_overdue(now) {
+            self.reports.count("meeting_timeout");
+            self.end_meeting();
+        }
+        let next = self.act_on_slots(first, |engine, index| engine.check_user(index, now));
+        self.users.check_continues_at(next);
+    }
+
+    fn check_user(&mut self, index: usize, now: Instant) -> bool {
         let user = &mut self.users[index];
-        if user.audiences & (1 << audience) != 0 {
-            user.audiences &= !(1 << audience);
-            let audience = &mut self.audiences[usize::from(audience)];
-            audience.now -= 1;
-            audience.fewest = audience.fewest.min(audience.now);
+        if user.progress.is_timed_out(millis(now)) {
+            self.time_out(index);
+        } else if user.channel.is_heartbeat_due(millis(now)) {
+            match user.channel.heartbeat(millis(now)) {
+                Some(heartbeat) => {
+                    self.send_frame(index, Opcode::Text, heartbeat.as_bytes());
+                }
+                None => self.fail(index, Failure::HeartbeatUnanswered),
+            }
+        } else {
+            return self.resumes_reading(index, now);
         }
+        true
     }
 
-    fn is_over(&self) -> bool {
-        self.closed_before.is_some()
-    }
-
-    fn text_context<'b>(&'b self, user: &'b User) -> TextContext<'b> {
-        let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
-        self.text_context_at(user, now, Mark::Nothing)
-    }
-
-    fn text_context_at<'b>(&'b self, user: &'b User, now: Duration, mark: Mark) -> TextContext<'b> {
-        TextContext {
-            variables: &self.scenario.variables,
-            seed: self.scenario.seed,
-            user: u64::from(user.number),
-            slots: user.memory.as_ref().map_or(&[][..], |memory| &memory.values),
-            undefined: self.scenario.sessions[usize::from(user.session)].undefined,
-            now,
-            mark,
+    /// After the end of the load: disconnect the users that only stay. They may serve a page, so all stay while one
+    /// is loaded.
+    fn close_idle(&mut self) {
+        let first = self.users.end_load();
+        if self.pages.is_loading() {
+            return;
         }
+        let next = self.act_on_slots(first, |engine, index| {
+            let progress = &mut engine.users[index].progress;
+            if progress.waiting() != Waiting::Over {
+                return false;
+            }
+            progress.stop_waiting();
+            progress.go_on();
+            engine.advance(index);
+            true
+        });
+        self.users.closing_continues_at(next);
     }
 }
 
 /// Milliseconds since the load began.
 fn millis(at: Instant) -> u32 {
     u32::try_from(at.as_nanos() / 1_000_000).unwrap_or(NEVER - 1)
-}
-
-/// Microseconds since the load began, without the upper bits: enough for times below 71 minutes.
-fn micros(at: Instant) -> u32 {
-    (at.as_nanos() / 1_000) as u32
-}
-
-/// The time from a number of [`micros`].
-fn micros_since(begun: u32, at: Instant) -> Duration {
-    Duration::from_micros(micros(at).wrapping_sub(begun).into())
-}
-
-/// Resident memory of this process; 0 if it cannot be read.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
 #[cfg(test)]

@@ -1,218 +1,129 @@
-//! Executes the session of a user: one operation after another, until one must wait. Each step is
-//! measured from the time it was due, which avoids coordinated omission.
-//!
-//! # The problem
-//!
-//! A generator that measures from the moment of sending leaves out the waits that the server caused
-//! before. Example: each of 89 users sends a message every 100 ms, and the server stands still for 3 s.
-//! A user that waits for its answer sends nothing meanwhile, so only 89 messages are slow. The other
-//! 29 that each user should have sent are sent afterwards, and are answered fast. In 200 s that are 89
-//! slow ones among 178,000: the 99.9th percentile is still fast. Yet each user had 30 messages that
-//! were late by 0 to 3 s, which is 2,670 messages, or 1.5 % of all.
-//!
-//! # The measurement
-//!
-//! Each user has two times in its record, and each step is recorded twice (`Engine::measure`):
-//!
-//! - `due`: when the step should have begun. Think times count from `anchor`, which begins with the
-//!   user's arrival and moves by think times alone. A late answer therefore does not move the
-//!   following steps: they are due in the past, and begin without a wait, one after the other.
-//! - `begun`: when the step did begin. The difference between both figures in the report is the wait
-//!   that a closed loop would hide.
-//!
-//! In the example, the message that was sent when the stall began took 3.0 s since it was due, the next
-//! one 2.9 s, and so on. Steps without a think time between them are due when the one before was
-//! complete. A scenario may ask for `think = { from = "answer" }`; then the user waits for its answer
-//! like a person who reads it, and `anchor` moves to that time.
-//!
-//! # Answers that never come
-//!
-//! The slowest answers are those that do not arrive. A step that times out is recorded with the time
-//! that it has waited, and so is one that still waits at the end, if it began before the last phase
-//! ended. Their number is reported beside the percentiles.
-//!
-//! # The bounds
-//!
-//! A user executes at most 100 operations in one turn, so that a user in a fast loop does not make
-//! others late.
+//! The parts of a session that send nothing and wait for nothing: variables, conditions, loops, measured groups,
+//! and the use of answers.
 
 use std::time::Duration;
 
-use watchfire_types::Instant;
+use watchfire_types::{Instant, Rng};
 
-use super::user::{Connection, NEVER, User, Waiting};
-use super::{Engine, micros, micros_since, millis};
+use super::reports::Reports;
+use super::{Share, User};
+use crate::clock::monotonic;
 use crate::failure::Failure;
-use crate::sampling::exponential;
-use crate::scenario::{Connect, Http, Op, Send, StepId, ThinkTime, Wanted, whole_url};
+use crate::sampling::{exponential, seed_for};
+use crate::scenario::{
+    Action, Answer, Condition, Content, Each, Found, Mark, Missing, Op, Scenario, Set, SetTo,
+    StepId, Text, TextContext, ThinkTime, Value,
+};
+use crate::tally::Match;
 
-/// The most operations of one user in one turn.
-const OPS_PER_TURN: usize = 100;
 /// The longest think time that a variable can ask for.
 const THINK_TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-/// Time limit for a server to close its side of a connection.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The part of an answer that is noted for a `dump`.
+const DUMP_BYTES_MAX: usize = 4096;
+/// Part of the seed of think times and random rows.
+const CHOICES: u64 = u64::MAX;
 
-/// The result of an operation.
-pub(super) enum Turn {
-    Next,
-    Wait,
+/// The variables of a user.
+#[derive(Clone, Default)]
+pub(super) struct Values {
+    slots: Box<[Value]>,
+    /// How many times it has drawn random values.
+    draws: u32,
 }
 
-impl<'a> Engine<'a> {
-    /// Continues the session until an operation must wait, or until its end.
-    pub(super) fn advance(&mut self, index: usize) {
-        let number = self.users[index].number;
-        for _ in 0..OPS_PER_TURN {
-            match self.begin(index) {
-                // An operation can end the user, and a new user may have the slot already.
-                Turn::Next if self.has_user(index, number) => {}
-                Turn::Next | Turn::Wait => return,
-            }
-        }
-        // A loop without waits would delay all other users, so the user continues in a later turn.
-        self.wake_at(index, self.clock.now());
+impl Values {
+    pub(super) fn new(slots: usize) -> Values {
+        Values { slots: vec![Value::Undefined; slots].into(), draws: 0 }
+    }
+}
+
+/// How many times an answer has made a user repeat a step, and begin again.
+#[derive(Default)]
+pub(super) struct Attempts {
+    repeats: u32,
+    restarts: u32,
+}
+
+/// When the open groups of steps of a user were due, and when they began.
+#[derive(Default)]
+pub(super) struct Groups(Vec<(Instant, Instant)>);
+
+/// How a session goes on after an answer.
+pub(super) enum Next {
+    Step,
+    /// At another step, after a pause.
+    At(usize, Duration),
+    End,
+    EndOfLoad,
+}
+
+pub(super) struct Script<'a> {
+    scenario: &'a Scenario,
+    share: Share,
+    rng: Rng,
+    /// How many rows of each file were taken.
+    rows_taken: Vec<u64>,
+}
+
+impl<'a> Script<'a> {
+    pub(super) fn new(scenario: &'a Scenario, share: Share) -> Script<'a> {
+        let rng = Rng::from_seed(seed_for(scenario.seed, share.index as u64, CHOICES));
+        Script { scenario, share, rng, rows_taken: vec![0; scenario.rows.len()] }
     }
 
-    pub(super) fn op(&self, user: &User) -> Option<&'a Op> {
-        let session = &self.scenario.sessions[usize::from(user.session)];
-        session.ops.get(usize::from(user.position))
+    pub(super) fn scenario(&self) -> &'a Scenario {
+        self.scenario
     }
 
-    fn begin(&mut self, index: usize) -> Turn {
-        let Some(op) = self.op(&self.users[index]) else {
-            self.end_session(index);
-            return Turn::Wait;
-        };
-        if matches!(op, Op::Think(_) | Op::Stay(_)) {
-            self.note_returned(index);
-        }
-        match op {
-            Op::Think(think) => {
-                let time = self.think_time(index, think.time);
-                if think.is_after_reply {
-                    self.users[index].anchor = self.clock.now();
-                }
-                self.pause(index, time)
-            }
-            Op::Stay(Some(period)) => self.pause(index, *period),
-            Op::Stay(None) if self.is_over() => self.next_op(index),
-            Op::Stay(None) => self.wait(index, Waiting::Over),
-            Op::LoopBegin { depth } => {
-                self.users[index].counters[*depth] = 0;
-                self.next_op(index)
-            }
-            Op::LoopEnd { depth, begin, times } => self.repeat_loop(index, *depth, *begin, *times),
-            Op::Expect { .. } => {
-                self.users[index].begun = self.clock.now();
-                self.arm(index, self.scenario.step_timeout);
-                self.wait(index, Waiting::Message)
-            }
-            Op::Connect(connect) => self.begin_connect(index, connect),
-            Op::Http(http) => self.begin_http(index, http),
-            Op::Poll(poll) => {
-                let timeout = self.poll_timeout(&self.users[index], poll);
-                self.begin_exchange(index, Waiting::Response, timeout)
-            }
-            Op::PollBeside(_) => self.begin_beside(index),
-            Op::Files(files) => self.begin_files(index, files),
-            Op::Page(visit) => self.begin_page(index, visit),
-            Op::Send(send) => self.begin_send(index, send),
-            Op::Disconnect { step, is_abrupt } => self.begin_disconnect(index, *step, *is_abrupt),
-            _ => self.begin_flow(index, op),
+    pub(super) fn text_context<'b>(&'b self, user: &'b User) -> TextContext<'b> {
+        self.text_context_at(user, self.time_of_messages(), Mark::Nothing)
+    }
+
+    /// The time that `${now}` has; zero if no text has it.
+    pub(super) fn time_of_messages(&self) -> Duration {
+        if self.scenario.is_timed { monotonic() } else { Duration::ZERO }
+    }
+
+    pub(super) fn text_context_at<'b>(
+        &'b self,
+        user: &'b User,
+        now: Duration,
+        mark: Mark,
+    ) -> TextContext<'b> {
+        TextContext {
+            variables: &self.scenario.variables,
+            seed: self.scenario.seed,
+            user: u64::from(user.number),
+            slots: user.memory.as_ref().map_or(&[][..], |memory| &memory.values.slots),
+            undefined: self.scenario.sessions[user.progress.session()].undefined,
+            now,
+            mark,
         }
     }
 
-    fn begin_connect(&mut self, index: usize, connect: &Connect) -> Turn {
-        let user = &mut self.users[index];
-        user.serializer = connect.serializer;
-        user.heartbeat_seconds = connect
-            .heartbeat
-            .map_or(0, |period| u16::try_from(period.as_secs().max(1)).unwrap_or(u16::MAX));
-        self.begin_exchange(index, Waiting::Open, self.scenario.step_timeout)
+    pub(super) fn text(&self, user: &User, text: &Text) -> String {
+        text.to_string(&self.text_context(user))
     }
 
-    fn begin_http(&mut self, index: usize, http: &Http) -> Turn {
-        if http.files.is_some() {
-            self.forget_files(index);
-        }
-        if !self.choose_server(index, http) {
-            self.users[index].begun = self.clock.now();
-            self.complete_with_error(index, Failure::UnknownServer);
-            return Turn::Wait;
-        }
-        self.begin_exchange(index, Waiting::Response, self.timeout(http))
+    fn value<'b>(&self, user: &'b User, slot: usize) -> &'b Value {
+        let memory = user.memory.as_deref();
+        memory.and_then(|memory| memory.values.slots.get(slot)).unwrap_or(&Value::Undefined)
     }
 
-    fn begin_send(&mut self, index: usize, send: &Send) -> Turn {
-        self.users[index].begun = self.clock.now();
-        if !self.send_message(index, send) {
-            return Turn::Wait;
-        }
-        if matches!(send.wanted, Wanted::Nothing) {
-            self.measure(index, send.step);
-            return self.next_op(index);
-        }
-        self.arm(index, self.scenario.step_timeout);
-        self.wait(index, Waiting::Message)
+    /// The text of a variable; `None` if it was not set.
+    fn value_text(&self, user: &User, slot: usize) -> Option<String> {
+        let value = self.value(user, slot);
+        (*value != Value::Undefined).then(|| self.text_context(user).text_of(value))
     }
 
-    fn begin_disconnect(&mut self, index: usize, step: Option<StepId>, is_abrupt: bool) -> Turn {
-        self.users[index].begun = self.clock.now();
-        if !is_abrupt {
-            self.send_close(index);
-            return Turn::Wait;
-        }
-        self.drop_socket(index);
-        if let Some(step) = step {
-            self.measure(index, step);
-        }
-        self.next_op(index)
+    fn set_value(&self, user: &mut User, slot: usize, value: Value) {
+        user.memory(self.scenario).values.slots[slot] = value;
     }
 
-    /// Continues with the server that a request names, if it names one; `false` if it is unknown.
-    fn choose_server(&mut self, index: usize, http: &Http) -> bool {
-        let user = &self.users[index];
-        let target = match http.target {
-            Some(target) => Some(target),
-            None if !http.path.begins_with_value() => return true,
-            None => {
-                let url = http.path.to_string(&self.text_context(user));
-                let Some((server, _)) = whole_url(&url) else { return true };
-                self.scenario.target_of(server)
-            }
-        };
-        match target {
-            Some(target) if target != user.target => {
-                self.drop_socket(index);
-                self.users[index].target = target;
-            }
-            Some(_) => {}
-            None => return false,
-        }
-        true
-    }
-
-    /// Sends the request of the current step, over a new connection if there is none. The response
-    /// completes the step.
-    pub(super) fn begin_exchange(
-        &mut self,
-        index: usize,
-        waiting: Waiting,
-        timeout: Duration,
-    ) -> Turn {
-        self.users[index].begun = self.clock.now();
-        self.users[index].waiting = waiting;
-        self.arm(index, timeout);
-        self.send_or_connect(index);
-        Turn::Wait
-    }
-
-    fn think_time(&mut self, index: usize, time: ThinkTime) -> Duration {
+    pub(super) fn think_time(&mut self, user: &User, time: ThinkTime) -> Duration {
         match time {
             ThinkTime::Variable(slot) => {
-                let seconds =
-                    self.value_text(index, slot).and_then(|text| text.trim().parse().ok());
+                let seconds = self.value_text(user, slot).and_then(|text| text.trim().parse().ok());
                 let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
                 time.unwrap_or_default().min(THINK_TIME_MAX)
             }
@@ -222,204 +133,387 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Think times count from the arrival of the user: a slow response does not delay when the next
-    /// step is due.
-    fn pause(&mut self, index: usize, time: Duration) -> Turn {
-        if !time.is_zero() {
-            self.end_page(index);
-        }
-        let user = &mut self.users[index];
-        user.anchor += time;
-        user.due = user.anchor;
-        user.position += 1;
-        if user.anchor <= self.clock.now() {
-            return Turn::Next;
-        }
-        let at = user.anchor;
-        self.wake_at(index, at);
-        Turn::Wait
-    }
-
-    fn repeat_loop(
+    /// Does a step that sends nothing and waits for nothing. The user is at another position then.
+    pub(super) fn step(
         &mut self,
-        index: usize,
-        depth: usize,
-        begin: usize,
-        times: Option<u32>,
-    ) -> Turn {
-        let is_over = self.is_over();
-        let user = &mut self.users[index];
-        user.counters[depth] = user.counters[depth].saturating_add(1);
-        let is_done = times.map_or(is_over, |times| user.counters[depth] >= times);
-        user.position = if is_done { user.position + 1 } else { begin as u16 };
-        Turn::Next
-    }
-
-    pub(super) fn next_op(&mut self, index: usize) -> Turn {
-        self.users[index].position += 1;
-        Turn::Next
-    }
-
-    pub(super) fn wait(&mut self, index: usize, waiting: Waiting) -> Turn {
-        self.users[index].waiting = waiting;
-        Turn::Wait
-    }
-
-    /// Sets the deadline of the current step.
-    pub(super) fn arm(&mut self, index: usize, timeout: Duration) {
-        // Rounded up: a step that times out has waited for the whole time.
-        self.users[index].times_out_at = millis(self.clock.now() + timeout) + 1;
-    }
-
-    /// Records the times of a finished step, since it was due and since it began.
-    pub(super) fn measure(&mut self, index: usize, step: StepId) -> Instant {
-        let now = self.clock.now();
-        let user = &mut self.users[index];
-        self.tally.step(step, user.due, user.begun, now);
-        if !std::mem::replace(&mut user.has_page, true) {
-            user.page_due = micros(user.due);
-        }
-        user.due = now;
-        now
-    }
-
-    /// Records the steps since the last think time as a page, if there were any.
-    pub(super) fn end_page(&mut self, index: usize) {
-        let user = &mut self.users[index];
-        if std::mem::take(&mut user.has_page) {
-            self.tally.stages.page.record(micros_since(user.page_due, user.due));
-        }
-    }
-
-    /// Records the time that a step has waited in vain. Without it, the slowest answers would be
-    /// missing from the times of their step.
-    fn measure_in_vain(&mut self, index: usize, step: StepId) {
-        let now = self.clock.now();
-        let user = &self.users[index];
-        self.tally.unanswered(step, now.since(user.due), now.since(user.begun));
-    }
-
-    /// At the end of the load, record the steps that wait for an answer since before the last phase
-    /// ended. Those that began later have not had the whole time for an answer.
-    pub(super) fn measure_unanswered(&mut self, over_at: Instant) {
-        let waiting = |(index, user): (usize, &User)| {
-            let is_answer = matches!(
-                (user.waiting, self.op(user)),
-                (Waiting::Open, _)
-                    | (Waiting::Response, Some(Op::Http(_)))
-                    | (Waiting::Message, Some(Op::Send(_) | Op::Page(_)))
-            );
-            (is_answer && user.begun < over_at).then_some(index)
+        user: &mut User,
+        op: &Op,
+        is_over: bool,
+        now: Instant,
+        reports: &mut Reports<'_>,
+    ) {
+        let jump = match op {
+            Op::LoopBegin { depth } => return user.progress.begin_loop(*depth),
+            Op::LoopEnd { depth, begin, times } => {
+                return user.progress.end_loop(*depth, *begin, *times, is_over);
+            }
+            Op::Set(set) => {
+                self.set(user, set, reports);
+                None
+            }
+            Op::If { condition, otherwise } => {
+                // As in Tsung, a condition on a variable that was not set holds.
+                let holds = self.holds(user, condition);
+                if holds.is_none() {
+                    reports.count("error_if_undef");
+                }
+                (!holds.unwrap_or(true)).then_some(*otherwise)
+            }
+            Op::CountEnd { slot, last, step, begin } => {
+                self.counts_on(user, *slot, *step, last).then_some(*begin)
+            }
+            Op::RepeatEnd { slot, condition, begin, max } => {
+                self.repeats(user, (*slot, *max), condition, reports).then_some(*begin)
+            }
+            Op::EachBegin(each) => {
+                self.take_first(user, each, reports);
+                None
+            }
+            Op::EachEnd { each, begin } => self.takes_next(user, each).then_some(*begin),
+            Op::GroupBegin { depth } => {
+                // The steps of a group are measured from when the first one is due.
+                let times = (user.progress.due(), now);
+                let Groups(groups) = &mut user.memory(self.scenario).groups;
+                groups.truncate(*depth);
+                groups.push(times);
+                None
+            }
+            Op::GroupEnd { depth, step } => {
+                let Groups(groups) = &mut user.memory(self.scenario).groups;
+                if let Some((due, begun)) = groups.get(*depth).copied() {
+                    groups.truncate(*depth);
+                    reports.step(*step, due, begun, now);
+                }
+                None
+            }
+            _ => unreachable!("steps that send or wait are done by the engine"),
         };
-        let waiting: Vec<usize> = self.users.iter().filter_map(waiting).collect();
-        for index in waiting {
-            if let Some(step) = self.step(index) {
-                self.measure_in_vain(index, step);
+        match jump {
+            Some(position) => user.progress.go_to(position),
+            None => user.progress.go_on(),
+        }
+    }
+
+    fn set(&mut self, user: &mut User, set: &Set, reports: &mut Reports<'_>) {
+        let values: Vec<Value> = match &set.to {
+            SetTo::Drawn(first) => {
+                let values = &mut user.memory(self.scenario).values;
+                values.draws = values.draws.wrapping_add(1).max(1);
+                let times = values.draws;
+                let draws = (*first..).take(set.slots.len());
+                draws.map(|drawn| Value::Drawn { drawn, times }).collect()
+            }
+            SetTo::Row(columns) => {
+                let row = match columns.is_random {
+                    true => self.rng.between(0, self.scenario.rows[columns.file].len() as u64 - 1),
+                    false => self.next_row(columns.file),
+                };
+                let row = self.scenario.rows[columns.file].row(row);
+                columns.split(row).iter().map(|column| Value::text(column)).collect()
+            }
+            SetTo::Text(text) => {
+                let text = self.text(user, text);
+                vec![Value::text(&text); set.slots.len()]
+            }
+            SetTo::Server => {
+                let target = &self.scenario.targets[usize::from(user.connection.target())];
+                vec![Value::text(target.host()), Value::text(target.port())]
+            }
+            SetTo::Json { from, path } => {
+                let json = self.value_text(user, *from).unwrap_or_default();
+                let found = match serde_json::from_str(&json) {
+                    Ok(json) => path.find(&json),
+                    Err(_) => {
+                        reports.count("error_json_unparsable");
+                        None
+                    }
+                };
+                vec![found.unwrap_or_else(|| Value::text("")); set.slots.len()]
+            }
+        };
+        for (slot, value) in set.slots.iter().zip(values) {
+            self.set_value(user, *slot, value);
+        }
+    }
+
+    /// The number of the next row of a file. Workers take rows in turn.
+    fn next_row(&mut self, file: usize) -> u64 {
+        let taken = &mut self.rows_taken[file];
+        let row = *taken * self.share.count as u64 + self.share.index as u64;
+        *taken += 1;
+        row
+    }
+
+    /// Whether a condition holds; `None` if its variable was not set.
+    fn holds(&self, user: &User, condition: &Condition) -> Option<bool> {
+        let text = match (self.value(user, condition.slot), condition.element) {
+            (Value::List(list), Some(element)) => list.get(element - 1)?.to_string(),
+            _ => self.value_text(user, condition.slot)?,
+        };
+        Some(condition.holds(&text))
+    }
+
+    /// Counts a variable up; `false` at its end. A bound that is not a number ends the loop too.
+    fn counts_on(&self, user: &mut User, slot: usize, step: i64, last: &Text) -> bool {
+        let number = |text: Option<String>| text.and_then(|text| text.trim().parse::<i64>().ok());
+        let count = number(self.value_text(user, slot));
+        let last = number(Some(self.text(user, last)));
+        let Some((count, _)) = count.zip(last).filter(|(count, last)| count < last) else {
+            return false;
+        };
+        self.set_value(user, slot, Value::Number(count.saturating_add(step)));
+        true
+    }
+
+    fn repeats(
+        &self,
+        user: &mut User,
+        (slot, max): (usize, u32),
+        condition: &Condition,
+        reports: &mut Reports<'_>,
+    ) -> bool {
+        let turns = match self.value(user, slot) {
+            Value::Number(turns) => *turns,
+            _ => 1,
+        };
+        if turns > i64::from(max) {
+            reports.count("max_repeat");
+            return false;
+        }
+        let Some(holds) = self.holds(user, condition) else {
+            reports.count("error_repeat_undef");
+            return false;
+        };
+        self.set_value(user, slot, Value::Number(turns + 1));
+        holds
+    }
+
+    /// As in Tsung, the body of the loop runs once even if the list is empty.
+    fn take_first(&self, user: &mut User, each: &Each, reports: &mut Reports<'_>) {
+        let (element, next) = match self.value(user, each.list) {
+            Value::List(list) => match each.element_of(list, 0) {
+                Some(first) => (Value::text(first), 2),
+                None => (Value::Undefined, 1),
+            },
+            Value::Undefined => {
+                reports.count("error_foreach_undef");
+                (Value::Undefined, 2)
+            }
+            value => (value.clone(), 2),
+        };
+        self.set_value(user, each.element, element);
+        self.set_value(user, each.number, Value::Number(next));
+    }
+
+    fn takes_next(&self, user: &mut User, each: &Each) -> bool {
+        let Value::Number(number) = *self.value(user, each.number) else { return false };
+        // A session may save any number of an answer in this variable.
+        let element = match (self.value(user, each.list), usize::try_from(number.saturating_sub(1)))
+        {
+            (Value::List(list), Ok(at)) => each.element_of(list, at).map(Value::text),
+            _ => None,
+        };
+        let Some(element) = element else { return false };
+        self.set_value(user, each.element, element);
+        self.set_value(user, each.number, Value::Number(number + 1));
+        true
+    }
+
+    /// Records the groups that a failed user has begun, with the time until now.
+    pub(super) fn measure_groups_in_vain(
+        &self,
+        user: &mut User,
+        now: Instant,
+        reports: &mut Reports<'_>,
+    ) {
+        let Some(memory) = &mut user.memory else { return };
+        let Groups(groups) = std::mem::take(&mut memory.groups);
+        let ops = &self.scenario.sessions[user.progress.session()].ops;
+        // The end of each open group follows, the innermost first.
+        let mut open = groups.len();
+        for op in ops.iter().skip(user.progress.position()).take_while(|_| !groups.is_empty()) {
+            if let Op::GroupEnd { depth, step } = op
+                && *depth < open
+            {
+                let (due, begun) = groups[*depth];
+                reports.unanswered(*step, due, begun, now);
+                open = *depth;
             }
         }
-        self.measure_unreturned();
     }
 
-    /// Completes the current step, and continues the session.
-    pub(super) fn complete(&mut self, index: usize) {
-        if let Some(step) = self.step(index) {
-            self.measure(index, step);
-        }
-        self.continue_session(index);
-    }
-
-    /// Completes the current step with an error. The user continues.
-    pub(super) fn complete_with_error(&mut self, index: usize, failure: Failure) {
-        self.tally.error(self.step(index), failure);
-        self.users[index].due = self.clock.now();
-        self.continue_session(index);
-    }
-
-    pub(super) fn continue_session(&mut self, index: usize) {
-        self.note_opened(index);
-        let user = &mut self.users[index];
-        user.waiting = Waiting::Nothing;
-        user.times_out_at = NEVER;
-        user.position += 1;
-        self.advance(index);
-    }
-
-    /// The id of the current step for the results.
-    pub(super) fn step(&self, index: usize) -> Option<StepId> {
-        match self.op(&self.users[index])? {
-            Op::Connect(connect) => Some(connect.step),
-            Op::Send(send) => Some(send.step),
-            Op::Expect { step, .. } => Some(*step),
-            Op::Page(visit) => Some(visit.step),
-            Op::Disconnect { step, .. } => *step,
-            op => op.request().map(|request| request.step),
-        }
-    }
-
-    /// Ends the user with an error, unless it connects again.
-    pub(super) fn fail(&mut self, index: usize, failure: Failure) {
-        let step = match self.users[index].waiting {
-            Waiting::Time | Waiting::Over | Waiting::Others => None,
-            _ => self.step(index),
-        };
-        if let (Some(step), Failure::TimedOut) = (step, failure) {
-            self.measure_in_vain(index, step);
-        }
-        let user = self.user_of(index);
-        self.measure_groups_in_vain(user);
-        if self.connects_again(user, failure) {
+    /// Saves the values that the session keeps from each message.
+    pub(super) fn keep_values(&self, user: &mut User, message: &[u8]) {
+        let keeps = &self.scenario.sessions[user.progress.session()].keeps;
+        if keeps.is_empty() {
             return;
         }
-        self.tally.error(step, failure);
-        self.tally.counts.failed += 1;
-        self.remove(user);
-    }
-
-    pub(super) fn remove(&mut self, index: usize) {
-        self.drop_socket(index);
-        let Some(memory) = self.users.remove(index).memory else { return };
-        memory.kept.into_iter().for_each(|kept| self.note_dropped(kept));
-        self.end_beside(memory.beside);
-    }
-
-    /// Closes the socket without a close frame, and drops its unread bytes.
-    pub(super) fn drop_socket(&mut self, index: usize) {
-        let user = &mut self.users[index];
-        if matches!(user.connection, Connection::Open | Connection::Closing) {
-            self.connected -= 1;
+        let content = Content::new(b"", message);
+        for keep in keeps {
+            if let Found::Value(value) = keep.find.find(&content) {
+                self.set_value(user, keep.slot, value);
+            }
         }
-        user.socket = None;
-        user.tls = None;
-        self.note_opened(index);
-        self.end_visit(index);
-        if self.users[index].audiences != 0 {
-            (0..self.audiences.len())
-                .for_each(|audience| self.leave_audience(index, audience as u8));
+    }
+
+    /// Saves the values of an answer.
+    pub(super) fn save(
+        &self,
+        user: &mut User,
+        answer: &Answer,
+        content: &Content<'_>,
+        reports: &mut Reports<'_>,
+    ) -> Result<(), Failure> {
+        for save in &answer.saves {
+            let value = match (save.find.find(content), save.missing) {
+                (Found::Value(value), _) => value,
+                (Found::Nothing | Found::Unreadable, Missing::Fails) => {
+                    return Err(Failure::NothingToSave);
+                }
+                (Found::Unreadable, _) => {
+                    reports.count("error_json_unparsable");
+                    continue;
+                }
+                (Found::Nothing, Missing::Empties) => Value::text(""),
+                (Found::Nothing, Missing::Unsets) => Value::Undefined,
+                (Found::Nothing, Missing::Keeps) => match self.value(user, save.slot) {
+                    Value::Undefined => Value::text(""),
+                    _ => continue,
+                },
+            };
+            self.set_value(user, save.slot, value);
         }
-        let user = &mut self.users[index];
-        user.socket_serial = user.socket_serial.wrapping_add(1);
-        user.connection = Connection::None;
-        user.is_connecting = false;
-        user.inbox = None;
-        user.outbox = None;
-        user.heartbeat_at = NEVER;
-        user.is_heartbeat_unanswered = false;
-        user.is_watched = false;
-        user.is_write_watched = false;
+        Ok(())
     }
 
-    /// After the close frame, wait until the server closes the connection. Then the TIME_WAIT state
-    /// is on the side of the server, not here.
-    pub(super) fn await_close(&mut self, index: usize) {
-        self.users[index].connection = Connection::Closing;
-        self.users[index].waiting = Waiting::Closed;
-        self.users[index].heartbeat_at = NEVER;
-        self.arm(index, CLOSE_TIMEOUT);
+    /// Compares an answer with all patterns, up to the first one that changes how the session goes
+    /// on.
+    pub(super) fn check(
+        &self,
+        user: &mut User,
+        answer: &Answer,
+        content: &Content<'_>,
+        reports: &mut Reports<'_>,
+    ) -> Next {
+        for check in &answer.checks {
+            let is_match = check.is_match(content, &self.text_context(user));
+            reports.count(if is_match { "match" } else { "nomatch" });
+            if is_match != check.acts_on_match {
+                // The limits are for attempts in a row.
+                match check.action {
+                    Action::Repeat { .. } => user.memory(self.scenario).attempts.repeats = 0,
+                    Action::Restart { .. } => user.memory(self.scenario).attempts.restarts = 0,
+                    _ => {}
+                }
+                continue;
+            }
+            match check.action {
+                Action::Continue => {}
+                Action::Log => self.note_match(user, &check.name, None, reports),
+                Action::Dump => self.note_match(user, &check.name, Some(content.whole()), reports),
+                Action::Abort => {
+                    reports.count("match_stop");
+                    return Next::End;
+                }
+                Action::AbortLoad => {
+                    reports.count("match_stop");
+                    return Next::EndOfLoad;
+                }
+                Action::Restart { max } => return self.restart(user, max, reports),
+                Action::Repeat { back, max, pause } => {
+                    reports.count("match_loop");
+                    return self.repeat_step(user, back, max, pause);
+                }
+            }
+        }
+        Next::Step
     }
 
-    /// Completes the step after the server has closed the connection.
-    pub(super) fn handle_closed(&mut self, index: usize) {
-        self.drop_socket(index);
-        self.complete(index);
+    fn restart(&self, user: &mut User, max: u32, reports: &mut Reports<'_>) -> Next {
+        let attempts = &mut user.memory(self.scenario).attempts;
+        if attempts.restarts >= max {
+            reports.count("match_restart_abort");
+            return Next::End;
+        }
+        attempts.restarts += 1;
+        reports.count("match_restart");
+        Next::At(0, Duration::ZERO)
+    }
+
+    fn repeat_step(&self, user: &mut User, back: u16, max: u32, pause: Duration) -> Next {
+        let attempts = &mut user.memory(self.scenario).attempts;
+        if attempts.repeats >= max {
+            attempts.repeats = 0;
+            return Next::Step;
+        }
+        attempts.repeats += 1;
+        Next::At(user.progress.position().saturating_sub(usize::from(back)), pause)
+    }
+
+    fn note_match(&self, user: &User, name: &str, text: Option<&[u8]>, reports: &mut Reports<'_>) {
+        let step = user.progress.step(self.scenario);
+        let step_name = |StepId(step)| self.scenario.steps[usize::from(step)].clone();
+        let text = text.map(|text| {
+            String::from_utf8_lossy(&text[..text.len().min(DUMP_BYTES_MAX)]).into_owned()
+        });
+        reports.note_match(Match {
+            name: name.to_owned(),
+            user: user.number,
+            session: user.progress.session() as u16,
+            step: step.map(step_name).unwrap_or_default(),
+            text,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::connecting;
+
+    /// How often the user thinks in a session with these steps, and the events that were counted.
+    fn thoughts(steps: &str) -> (usize, Vec<String>) {
+        let scenario = connecting(steps);
+        let mut reports = Reports::new(&scenario);
+        let mut script = Script::new(&scenario, Share { index: 0, count: 1 });
+        let mut user = User::new(0, 0, 0, Instant::ZERO);
+        user.progress.go_on();
+        let mut thoughts = 0;
+        loop {
+            match user.progress.op(&scenario) {
+                Some(Op::Think(_)) => {
+                    thoughts += 1;
+                    user.progress.go_on();
+                }
+                Some(Op::Disconnect { .. }) | None => break,
+                Some(op) => script.step(&mut user, op, false, Instant::ZERO, &mut reports),
+            }
+        }
+        (thoughts, reports.take().counters.into_keys().collect())
+    }
+
+    #[test]
+    fn loops_repeat_their_steps() {
+        let inner = "{ loop = { times = 2, steps = [{ think = '1s' }] } }";
+        assert_eq!(thoughts(inner), (2, Vec::new()));
+        let outer = format!("{{ loop = {{ times = 3, steps = [{inner}, {{ think = '1s' }}] }} }}");
+        assert_eq!(thoughts(&outer), (9, Vec::new()));
+    }
+
+    #[test]
+    fn an_answer_repeats_a_step_and_restarts_a_session_at_most_so_often_in_a_row() {
+        let scenario = connecting("");
+        let mut reports = Reports::new(&scenario);
+        let script = Script::new(&scenario, Share { index: 0, count: 1 });
+        let mut user = User::new(0, 0, 0, Instant::ZERO);
+        user.progress.go_to(5);
+        let pause = Duration::from_secs(1);
+        let positions = [(); 4].map(|()| match script.repeat_step(&mut user, 2, 2, pause) {
+            Next::At(position, waited) if waited == pause => Some(position),
+            _ => None,
+        });
+        assert_eq!(positions, [Some(3), Some(3), None, Some(3)]);
+        let restarts = [(); 3].map(|()| script.restart(&mut user, 2, &mut reports));
+        assert!(matches!(restarts, [Next::At(0, _), Next::At(0, _), Next::End]));
     }
 }

@@ -10,7 +10,7 @@ use super::program::{
     Serializer, Set, SetTo, StepId, Think, Wanted,
 };
 use super::text::{Place, Slots, Text, Variables};
-use super::{Reconnect, Session};
+use super::{RECOVERED, Reconnect, Session};
 
 /// Most steps with a name of their own.
 const STEPS_MAX: usize = 1000;
@@ -47,7 +47,7 @@ pub(super) struct Compiler<'a> {
     serializer: Serializer,
     is_open: bool,
     /// Whether a poll waits beside the steps.
-    polls_beside: bool,
+    polls_in_background: bool,
     reconnect: Option<Reconnect>,
     slots: Slots,
 }
@@ -73,7 +73,7 @@ impl<'a> Compiler<'a> {
             topics: Vec::new(),
             serializer: Serializer::Raw,
             is_open: false,
-            polls_beside: false,
+            polls_in_background: false,
             reconnect: None,
         }
     }
@@ -83,7 +83,7 @@ impl<'a> Compiler<'a> {
         if !self.ops.iter().any(|op| matches!(op, Op::Connect(_))) {
             return Err("needs a connect".to_owned());
         }
-        if self.polls_beside {
+        if self.polls_in_background {
             return Err("a session with a poll beside its other steps cannot reconnect".to_owned());
         }
         if pauses.len() > PAUSES_MAX {
@@ -265,21 +265,23 @@ impl<'a> Compiler<'a> {
                     .into(),
             );
         }
-        let recovered = is_in_order.then(|| self.step("recovered")).transpose()?;
+        if is_in_order {
+            self.step(RECOVERED)?;
+        }
         self.push_op(Op::Send(Box::new(Send {
             step,
             message,
             wanted,
             is_broadcast,
             is_delivered,
-            recovered,
+            is_in_order,
             effect,
             answer,
         })))
     }
 
     pub(super) fn expect(&mut self, name: Option<&str>, wanted: Wanted) -> Result<(), String> {
-        if !self.polls_beside {
+        if !self.polls_in_background {
             self.needs_open("expect")?;
         }
         let step = self.step(name.unwrap_or("expect"))?;

@@ -6,11 +6,11 @@ mod audience;
 mod compile;
 mod file;
 mod login;
-mod page;
 mod pattern;
 mod program;
+mod relay;
 mod rows;
-mod sources;
+mod source_groups;
 mod target;
 mod text;
 mod tsung;
@@ -21,6 +21,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::tls::TlsSettings;
 
 pub use target::Target;
@@ -28,14 +30,14 @@ pub use watchfire_report::scenario::ScenarioError;
 
 pub(crate) use answer::{Action, Answer, Content, Found, Missing, Save};
 pub(crate) use audience::Audiences;
-pub(crate) use page::{PEER_BYTES, Page, PageMessage, peer_id, relayed};
 pub(crate) use program::{
     ChangeProtocol, Condition, Connect, Each, Effect, Files as PageFiles, Headers, Http,
     LOOPS_NESTED_MAX, Message, Op, PageVisit, Poll, Rate, Send, Serializer, Set, SetTo, StepId,
     ThinkTime, Wanted,
 };
+pub(crate) use relay::{PEER_BYTES, Page, PageMessage, peer_id, relayed};
 pub(crate) use rows::Rows;
-pub(crate) use sources::SourceGroup;
+pub(crate) use source_groups::SourceGroup;
 pub(crate) use target::whole_url;
 pub(crate) use text::{Mark, SentAt, Text, TextContext, Variables, sent_at};
 pub(crate) use value::Value;
@@ -44,6 +46,8 @@ pub(crate) use value::Value;
 const BLOCKED_FROM: usize = 16;
 /// Users that one of many workers takes in a row.
 const BLOCK_USERS: usize = 64;
+/// The name of the step that measures recovered messages.
+const RECOVERED: &str = "recovered";
 
 /// Reads the other files that a scenario names, relative to its own folder.
 pub(crate) type Files<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
@@ -116,9 +120,11 @@ pub struct Phase {
     pub waits_for_users: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Spacing {
     /// At equal distances.
+    #[default]
     Even,
     /// Independently of each other (Poisson).
     Random,
@@ -285,7 +291,7 @@ impl Scenario {
     /// two connections if one of these steps needs one.
     pub(crate) fn files_at_once_max(&self) -> u64 {
         let has_two = |session: &Session| {
-            let beside = session.ops.iter().position(|op| matches!(op, Op::PollBeside(_)));
+            let beside = session.ops.iter().position(|op| matches!(op, Op::BackgroundPoll(_)));
             let needs = |op: &Op| matches!(op, Op::Http(_) | Op::Poll(_) | Op::Connect(_));
             beside.is_some_and(|at| session.ops[at..].iter().any(needs))
         };
@@ -319,12 +325,21 @@ fn is_timed(sessions: &[Session]) -> bool {
 }
 
 /// The step of recovered messages, if the order of some messages is checked.
-fn recovered(sessions: &[Session]) -> Option<StepId> {
-    let step = |op: &Op| match op {
-        Op::Send(send) => send.recovered,
-        _ => None,
-    };
-    sessions.iter().flat_map(|session| &session.ops).find_map(step)
+fn recovered(sessions: &[Session], steps: &[String]) -> Option<StepId> {
+    let is_checked = |op: &Op| matches!(op, Op::Send(send) if send.is_in_order);
+    let mut ops = sessions.iter().flat_map(|session| &session.ops);
+    let step = steps.iter().position(|step| step == RECOVERED).filter(|_| ops.any(is_checked));
+    step.map(|step| StepId(step as u16))
+}
+
+/// A scenario with one user, which connects and then does these steps.
+#[cfg(test)]
+pub(crate) fn connecting(steps: &str) -> Scenario {
+    let text = format!(
+        "targets = [{{ url = 'ws://127.0.0.1:1' }}]\nphases = [{{ duration = '1s', rate = 1 }}]\n\
+         sessions = [{{ steps = [{{ connect = {{ path = '/' }} }}, {steps}] }}]"
+    );
+    Scenario::parse("connecting.toml", &text).unwrap()
 }
 
 /// Checks that each change of a good scenario is an error. A row has the text that is replaced, the

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::answer::Answer;
 use super::login::Login;
 use super::pattern::Pattern;
@@ -85,7 +87,7 @@ pub(crate) enum Op {
     Http(Box<Http>),
     Poll(Box<Poll>),
     /// Poll until the session ends, beside the steps that follow.
-    PollBeside(Box<Poll>),
+    BackgroundPoll(Box<Poll>),
     /// Load the files of the web page that was loaded last.
     Files(Arc<Files>),
     /// Load a page from other users, and serve it.
@@ -104,7 +106,7 @@ impl Op {
     pub(crate) fn request(&self) -> Option<&Http> {
         match self {
             Op::Http(http) => Some(http),
-            Op::Poll(poll) | Op::PollBeside(poll) => Some(&poll.request),
+            Op::Poll(poll) | Op::BackgroundPoll(poll) => Some(&poll.request),
             Op::Files(files) => Some(&files.request),
             _ => None,
         }
@@ -136,7 +138,8 @@ pub(crate) struct Headers {
 }
 
 /// The encoding of messages on a websocket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Serializer {
     /// Unknown messages.
     Raw,
@@ -155,8 +158,8 @@ pub(crate) struct Send {
     pub(crate) is_broadcast: bool,
     /// Whether exactly one other user receives its `${now}`.
     pub(crate) is_delivered: bool,
-    /// The step of recovered messages, if receivers check the order of these messages.
-    pub(crate) recovered: Option<StepId>,
+    /// Whether receivers check the order of these messages.
+    pub(crate) is_in_order: bool,
     pub(crate) effect: Effect,
     pub(crate) answer: Answer,
 }

@@ -3,8 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
+use watchfire_testkit::answer_requests;
 
-use crate::support::{done, http_server, load, load_url, ok, scenario, serve_http, server};
+use crate::support::{done, http_server, load, load_url, ok, scenario, server};
 
 const GET: &str = r#"{ http = { path = "/", name = "get" } }"#;
 
@@ -117,7 +118,7 @@ fn every_address_of_a_name_is_tried() {
     let listener = TcpListener::from(four);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || serve_http(stream, |_| ok("")));
+            std::thread::spawn(move || answer_requests(stream, |_| Some(ok(""))));
         }
     });
     let results = load_url(&format!("http://localhost:{port}"), &scenario(10, 50, GET));

@@ -10,12 +10,13 @@ fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
-    settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
     settings
 }
 
 fn watchfire() -> RunningServer {
-    Server::new(settings()).with(watchfire_pages::Pages::new()).start().expect("the server starts")
+    let mut settings = settings();
+    settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
+    Server::new(settings).with(watchfire_pages::Pages::new()).start().expect("the server starts")
 }
 
 #[test]

@@ -4,14 +4,12 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use watchfire_mirror::oci::Digest;
 use watchfire_mirror::{FleetSettings, MirrorSettings};
+use watchfire_testkit::{HttpServer, eventually_async, response};
 
-use crate::support::{
-    DOCKER, Server, TestMirror, head_only, manifest_of, manifest_response, mirror, response,
-};
+use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_response, mirror};
 
 fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
     move |settings| {
@@ -37,7 +35,7 @@ async fn address_of(host: &TestMirror) -> SocketAddr {
 }
 
 /// Hosts that know each other.
-pub(crate) async fn start_fleet(server: &Server, count: usize) -> Vec<TestMirror> {
+pub(crate) async fn start_fleet(server: &HttpServer, count: usize) -> Vec<TestMirror> {
     let upstreams = [format!("registry.example=http://{}", server.address)];
     let first = mirror(&upstreams, fleet(Vec::new())).await;
     let join = vec![address_of(&first).await];
@@ -45,23 +43,19 @@ pub(crate) async fn start_fleet(server: &Server, count: usize) -> Vec<TestMirror
     while hosts.len() < count {
         hosts.push(mirror(&upstreams, fleet(join.clone())).await);
     }
-    let all_known = async {
-        for host in &hosts {
-            while host.running.fleet().await.expect("a fleet").known_hosts + 1 < count {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), all_known)
-        .await
-        .expect("the hosts find each other");
+    for host in &hosts {
+        eventually_async("the hosts find each other", async || {
+            host.running.fleet().await.expect("a fleet").known_hosts + 1 >= count
+        })
+        .await;
+    }
     hosts
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_fetches_each_manifest_once() {
     let manifest = manifest_of(&[b"x"]);
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let answer = manifest_response(DOCKER, &manifest);
         Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
     });
@@ -86,7 +80,7 @@ async fn a_host_with_a_damaged_copy_is_passed_over_and_the_registry_is_asked() {
     let large: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 251 + at % 251) as u8).collect();
     let layers = [small, large];
     let served = layers.clone();
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let found = served.iter().find(|one| seen.path.contains(&Digest::sha256(one).hex()));
         let answer = response("200 OK", &[], found.expect("a layer"));
         Some(if seen.method == "HEAD" { head_only(answer) } else { answer })

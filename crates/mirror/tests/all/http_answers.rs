@@ -1,17 +1,18 @@
 //! The answers of `tests/vectors/http_answers.json`, to the mirror's client of registries and to its proxy.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use watchfire_mirror::upstream::{CredentialFiles, RedirectRules, Upstream, UpstreamError};
 
-use crate::support::{Server, mirror};
+use crate::support::{mirror, start_closing};
 
 include!("../../../../tests/vectors/http_answers.rs");
 
 impl Vector {
     /// A server that answers each request with this.
-    fn server(&self) -> Server {
-        Server::start_closing(self.bytes(), self.closes)
+    fn server(&self) -> SocketAddr {
+        start_closing(self.bytes(), self.closes)
     }
 }
 
@@ -26,7 +27,7 @@ async fn the_client_of_registries_reads_every_form_of_an_answer() {
     let repository = "a".parse().unwrap();
     for vector in vectors() {
         let server = vector.server();
-        let registry = format!("http://{}", server.address).parse().unwrap();
+        let registry = format!("http://{server}").parse().unwrap();
         let redirects = Arc::new(RedirectRules { allowed: Vec::new() });
         let upstream = Upstream::new(registry, CredentialFiles::default(), redirects, tls.clone());
         let upstream = upstream.unwrap();
@@ -60,14 +61,13 @@ async fn the_client_of_registries_reads_every_form_of_an_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_passes_on_every_form_of_an_answer() {
     let vectors: Vec<_> = vectors().into_iter().map(|one| (one.server(), one)).collect();
-    let hosts: Vec<_> =
-        vectors.iter().map(|(server, _)| format!("http://{}", server.address)).collect();
+    let hosts: Vec<_> = vectors.iter().map(|(server, _)| format!("http://{server}")).collect();
     let mirror = mirror(&[], |settings| {
         settings.proxy_hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
     });
     let mirror = mirror.await;
     for (server, vector) in &vectors {
-        let path = format!("/proxy/{}/file", server.address);
+        let path = format!("/proxy/{server}/file");
         // An answer to one user is not stored, so it is the only request.
         let answer = mirror.request(&vector.method, &path, &["Cookie: a=b"]).await;
         // A body that breaks off immediately leaves no time for an answer.

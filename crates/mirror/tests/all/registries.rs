@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use watchfire_mirror::oci::Digest;
+use watchfire_testkit::{HttpServer, Received, eventually_async, response};
 
 use crate::support::{
-    DOCKER, DOCKER_LIST, Seen, Server, chunked, head_only, manifest_of, manifest_response, mirror,
-    raw_response, response,
+    DOCKER, DOCKER_LIST, chunked, head_only, manifest_of, manifest_response, mirror, raw_response,
 };
 
 fn not_found() -> Vec<u8> {
@@ -16,19 +16,19 @@ fn not_found() -> Vec<u8> {
 }
 
 /// The answer to a request, without its body for `HEAD`.
-fn for_method(seen: &Seen, answer: Vec<u8>) -> Vec<u8> {
+fn for_method(seen: &Received, answer: Vec<u8>) -> Vec<u8> {
     if seen.method == "HEAD" { head_only(answer) } else { answer }
 }
 
-fn url(server: &Server) -> String {
+fn url(server: &HttpServer) -> String {
     format!("http://{}", server.address)
 }
 
 /// A registry with an image for two platforms: without lists a client gets the manifest of one.
-fn two_platforms(is_down: Arc<AtomicBool>) -> Server {
+fn two_platforms(is_down: Arc<AtomicBool>) -> HttpServer {
     let amd64 = manifest_of(&[b"amd64"]);
     let list = br#"{"schemaVersion":2,"manifests":[]}"#;
-    Server::start(move |seen| {
+    HttpServer::start(move |seen| {
         if is_down.load(Ordering::Relaxed) {
             return Some(response("503 Down", &[], b""));
         }
@@ -102,10 +102,10 @@ async fn while_the_registry_is_down_a_client_gets_no_platform_that_was_chosen_fo
 
 fn with_layer(
     layer: Arc<Vec<u8>>,
-    blob: impl Fn(&Seen, &[u8]) -> Vec<u8> + Clone + Send + 'static,
-) -> Server {
+    blob: impl Fn(&Received, &[u8]) -> Vec<u8> + Clone + Send + 'static,
+) -> HttpServer {
     let manifest = manifest_of(&[&layer]);
-    Server::start(move |seen| {
+    HttpServer::start(move |seen| {
         let answer = match seen.path.contains("/manifests/") {
             true => manifest_response(DOCKER, &manifest),
             false => blob(seen, &layer),
@@ -145,8 +145,8 @@ async fn ranges_that_are_announced_and_not_sent_do_not_matter() {
     // Two segments, so several connections ask for ranges.
     let layer = content(18 << 20);
     let accepts = "Accept-Ranges: bytes";
-    type Blob = fn(&Seen, &[u8]) -> Vec<u8>;
-    let range = |seen: &Seen| -> Option<(usize, usize)> {
+    type Blob = fn(&Received, &[u8]) -> Vec<u8>;
+    let range = |seen: &Received| -> Option<(usize, usize)> {
         let (start, end) = seen.header("range").strip_prefix("bytes=")?.split_once('-')?;
         Some((start.parse().ok()?, end.parse().ok()?))
     };
@@ -155,7 +155,7 @@ async fn ranges_that_are_announced_and_not_sent_do_not_matter() {
         "" => response("200 OK", &["Accept-Ranges: bytes"], layer),
         _ => response("416 Range Not Satisfiable", &[], b""),
     };
-    let short = move |seen: &Seen, layer: &[u8]| match range(seen) {
+    let short = move |seen: &Received, layer: &[u8]| match range(seen) {
         None => response("200 OK", &[accepts], layer),
         Some((start, end)) => {
             let end = end.min(start + 99_999);
@@ -186,11 +186,11 @@ async fn a_registry_that_refuses_head_is_asked_with_get() {
         let (layer, manifest) = (layer.clone(), manifest_of(&[&layer]));
         let path = format!("/v2/a/blobs/{}", Digest::sha256(&layer));
         let by_digest = format!("/v2/a/manifests/{}", Digest::sha256(&manifest));
-        let server = Server::start(move |seen| {
+        let server = HttpServer::start(move |seen| {
             Some(match seen.path.as_str() {
                 _ if seen.method == "HEAD" => head_only(response(refusal, &[], b"")),
                 path if path.contains("/manifests/") => manifest_response(DOCKER, &manifest),
-                _ => response("200 OK", &[], &layer),
+                _ => response("200 OK", &[], layer.as_slice()),
             })
         });
         let mirror = mirror(&[url(&server)], |settings| settings.access_ttl = Duration::ZERO).await;
@@ -205,7 +205,7 @@ async fn a_registry_that_refuses_head_is_asked_with_get() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_registry_lacks_is_not_found() {
-    let server = Server::start(|seen| Some(for_method(seen, not_found())));
+    let server = HttpServer::start(|seen| Some(for_method(seen, not_found())));
     let mirror = mirror(&[url(&server)], |_| {}).await;
     let digest = Digest::sha256(b"x");
     for path in
@@ -217,8 +217,8 @@ async fn what_the_registry_lacks_is_not_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_page_of_a_list_is_at_the_same_registry() {
-    let first = Server::start(|_| Some(not_found()));
-    let second = Server::start(|seen| {
+    let first = HttpServer::start(|_| Some(not_found()));
+    let second = HttpServer::start(|seen| {
         let lines = [
             "Link: </v2/x/tags/list?n=3>; rel=\"first\"",
             "Link: </v2/x/tags/list?n=3&last=c>; rel=\"next\"",
@@ -235,7 +235,7 @@ async fn the_next_page_of_a_list_is_at_the_same_registry() {
         let next = mirror.get(next.unwrap_or_else(|| panic!("{link}"))).await;
         assert_eq!((next.status, next.header("link")), (200, ""), "{path}");
     }
-    assert_eq!((first.seen().len(), second.seen().len()), (0, 4));
+    assert_eq!((first.received().len(), second.received().len()), (0, 4));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,7 +244,7 @@ async fn fifty_pulls_of_a_cold_tag_ask_the_registry_once() {
     // The registry answers when all clients wait, so no client is served from the store.
     let (gate, opened) = std::sync::mpsc::channel::<()>();
     let opened = Arc::new(std::sync::Mutex::new(opened));
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         if seen.method == "HEAD" {
             // It fails when the gate is open for all.
             let _ = opened.lock().unwrap().recv();
@@ -258,9 +258,7 @@ async fn fifty_pulls_of_a_cold_tag_ask_the_registry_once() {
             tokio::spawn(async move { mirror.get("/v2/a/manifests/v1").await })
         })
         .collect();
-    while server.count("HEAD", "/manifests/v1") == 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually_async("a client asks", async || server.count("HEAD", "/manifests/v1") > 0).await;
     drop(gate);
     for pull in pulls {
         let answer = pull.await.unwrap();
@@ -273,11 +271,11 @@ async fn fifty_pulls_of_a_cold_tag_ask_the_registry_once() {
 fn with_tokens(
     challenge: fn(&str) -> Vec<String>,
     refused: fn(usize) -> bool,
-) -> (Server, Arc<AtomicUsize>) {
+) -> (HttpServer, Arc<AtomicUsize>) {
     let given = Arc::new(AtomicUsize::new(0));
     let count = given.clone();
     let manifest = manifest_of(&[b"x"]);
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         if seen.path.starts_with("/token") {
             let number = count.fetch_add(1, Ordering::Relaxed);
             let body = format!(r#"{{"token":"t{number}","expires_in":3600}}"#);
@@ -366,7 +364,7 @@ async fn only_a_get_of_this_blob_has_a_range() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_may_say_that_it_has_no_encoding() {
     let manifest = manifest_of(&[b"x"]);
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let content_type = format!("Content-Type: {DOCKER}; charset=utf-8");
         let lines = [content_type.as_str(), "Content-Encoding: Identity"];
         Some(for_method(seen, response("200 OK", &lines, &manifest)))
@@ -379,7 +377,7 @@ async fn a_manifest_may_say_that_it_has_no_encoding() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_may_be_relative() {
     let layer = content(100);
-    let blob = |seen: &Seen, layer: &[u8]| match seen.path.as_str() {
+    let blob = |seen: &Received, layer: &[u8]| match seen.path.as_str() {
         "/v2/a/store/%C3%A4?x=y" => response("200 OK", &[], layer),
         path if path.starts_with("/v2/a/blobs/") => raw_response(
             "307 Temporary Redirect",
@@ -401,7 +399,7 @@ async fn a_manifest_without_a_content_type_names_its_own() {
         (format!(r#"{{"schemaVersion":2,"mediaType":"{DOCKER}"}}"#), 200, DOCKER),
         (r#"{"schemaVersion":2}"#.to_owned(), 502, "application/json"),
     ] {
-        let server = Server::start(move |seen| {
+        let server = HttpServer::start(move |seen| {
             Some(for_method(seen, response("200 OK", &[], manifest.as_bytes())))
         });
         let mirror = mirror(&[url(&server)], |_| {}).await;
@@ -411,7 +409,7 @@ async fn a_manifest_without_a_content_type_names_its_own() {
 }
 
 /// Docker's `config.json` with a name and a password for a registry.
-fn credentials_for(server: &Server, folder: &std::path::Path) -> std::path::PathBuf {
+fn credentials_for(server: &HttpServer, folder: &std::path::Path) -> std::path::PathBuf {
     let path = folder.join("config.json");
     let auth = r#"{"username":"me","password":"secret"}"#;
     std::fs::write(&path, format!(r#"{{"auths":{{"{}":{auth}}}}}"#, server.address)).unwrap();
@@ -422,7 +420,7 @@ fn credentials_for(server: &Server, folder: &std::path::Path) -> std::path::Path
 async fn only_the_registry_itself_names_who_gets_its_password() {
     let layer = content(100);
     // Answers each request with 401 and its own realm, and would take what it is sent.
-    let thief = Server::start(|seen| {
+    let thief = HttpServer::start(|seen| {
         let realm = format!("http://{}/token", seen.header("host"));
         let challenges = [
             format!("WWW-Authenticate: Bearer realm=\"{realm}\""),
@@ -435,10 +433,10 @@ async fn only_the_registry_itself_names_who_gets_its_password() {
     let location = format!("Location: {}/blob", url(&thief));
     let blob = {
         let location = location.clone();
-        move |_: &Seen, _: &[u8]| response("307 Temporary Redirect", &[&location], b"")
+        move |_: &Received, _: &[u8]| response("307 Temporary Redirect", &[&location], b"")
     };
     let server = with_layer(layer.clone(), blob);
-    let files = Server::start(move |_| Some(response("302 Found", &[&location], b"")));
+    let files = HttpServer::start(move |_| Some(response("302 Found", &[&location], b"")));
     let folder = tempfile::tempdir().unwrap();
     let upstreams = [url(&server)];
     let mirror = mirror(&upstreams, |settings| {
@@ -458,7 +456,7 @@ async fn only_the_registry_itself_names_who_gets_its_password() {
     let told = [answer.header("www-authenticate"), answer.header("set-cookie")];
     assert_eq!((answer.status, told), (401, ["", ""]));
     assert!(thief.count("GET", "/blob") > 0 && thief.count("HEAD", "/blob") > 0);
-    for seen in thief.seen() {
+    for seen in thief.received() {
         assert_eq!((seen.path.as_str(), seen.header("authorization")), ("/blob", ""));
     }
 }
@@ -468,7 +466,7 @@ async fn the_token_server_of_a_busy_registry_is_waited_for_as_the_registry_is() 
     let is_busy = Arc::new(AtomicBool::new(false));
     let busy = is_busy.clone();
     let manifest = manifest_of(&[b"x"]);
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let challenge =
             format!("WWW-Authenticate: Bearer realm=\"http://{}/token\"", seen.header("host"));
         let answer = match seen.path.as_str() {
@@ -502,10 +500,10 @@ async fn the_token_server_of_a_busy_registry_is_waited_for_as_the_registry_is() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_server_may_redirect_and_its_password_stays_there() {
-    let tokens = Server::start(|_| Some(response("200 OK", &[], br#"{"token":"t"}"#)));
+    let tokens = HttpServer::start(|_| Some(response("200 OK", &[], br#"{"token":"t"}"#)));
     let location = format!("Location: {}/token", url(&tokens));
     let manifest = manifest_of(&[b"x"]);
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let answer = match (seen.path.as_str(), seen.header("authorization")) {
             (path, _) if path.starts_with("/moved") => {
                 response("307 Temporary Redirect", &[&location], b"")
@@ -525,9 +523,10 @@ async fn a_token_server_may_redirect_and_its_password_stays_there() {
         settings.redirect_networks = vec!["127.0.0.0/8".parse().unwrap()];
     });
     assert_eq!(mirror.await.get("/v2/a/manifests/v1").await.status, 200);
-    let of_realm = server.seen().into_iter().find(|seen| seen.path.starts_with("/moved")).unwrap();
+    let of_realm =
+        server.received().into_iter().find(|seen| seen.path.starts_with("/moved")).unwrap();
     assert!(of_realm.header("authorization").starts_with("Basic "));
-    assert_eq!(tokens.seen()[0].header("authorization"), "");
+    assert_eq!(tokens.received()[0].header("authorization"), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -554,7 +553,7 @@ async fn a_challenge_may_have_several_scopes() {
 async fn the_name_of_a_registry_is_no_part_of_the_name_of_a_repository() {
     let manifest = manifest_of(&[b"x"]);
     let server =
-        Server::start(move |seen| Some(for_method(seen, manifest_response(DOCKER, &manifest))));
+        HttpServer::start(move |seen| Some(for_method(seen, manifest_response(DOCKER, &manifest))));
     let upstreams = [format!("registry.example:5000={}", url(&server))];
     let mirror = mirror(&upstreams, |_| {}).await;
     let longest = "a".repeat(255);
@@ -567,7 +566,7 @@ async fn the_name_of_a_registry_is_no_part_of_the_name_of_a_repository() {
         let path = format!("/v2/{name}/manifests/v1");
         assert_eq!(mirror.get(&path).await.status, status, "{name}");
     }
-    assert_eq!(server.seen()[0].path, format!("/v2/{longest}/manifests/v1"));
+    assert_eq!(server.received()[0].path, format!("/v2/{longest}/manifests/v1"));
     let escaped = Digest::sha256(&manifest_of(&[b"x"])).to_string().replace(':', "%3A");
     assert_eq!(
         mirror.get(&format!("/v2/Registry.example:5000/a/manifests/{escaped}")).await.status,
@@ -580,7 +579,7 @@ async fn an_etag_that_looks_like_a_digest_and_is_none_is_remembered_for_its_host
     let file = content(3 << 20);
     let etag = format!("ETag: \"{}\"", "0".repeat(64));
     let body = file.clone();
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let size = if seen.path == "/small" { 100 } else { body.len() };
         Some(for_method(seen, response("200 OK", &[&etag], &body[..size])))
     });
@@ -615,7 +614,7 @@ async fn a_web_page_of_another_site_gets_no_image() {
             &["Sec-Fetch-Site: cross-site"],
         ] {
             let answer = mirror.request("GET", &path, lines).await;
-            assert_eq!((answer.status, server.seen().len()), (403, 0), "{path} {lines:?}");
+            assert_eq!((answer.status, server.received().len()), (403, 0), "{path} {lines:?}");
         }
     }
     for lines in [

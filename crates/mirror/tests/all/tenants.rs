@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use watchfire_mirror::oci::Digest;
+use watchfire_testkit::{HttpServer, response};
 use watchfire_types::Rng;
 
 use crate::fleet::start_fleet;
-use crate::support::{DOCKER, Server, TestMirror, head_only, manifest_response, mirror, response};
+use crate::support::{DOCKER, TestMirror, head_only, manifest_response, mirror};
 
 const TENANTS: [&str; 2] = ["open/app", "closed/app"];
 
@@ -83,7 +84,7 @@ async fn check(hosts: &[TestMirror], content: &Content, names: &[String], seed: 
 async fn what_a_manifest_names_is_given_only_where_the_registry_gives_it() {
     let (content, names) = content();
     let served = content.clone();
-    let server = Server::start(move |seen| {
+    let server = HttpServer::start(move |seen| {
         let answer = match served.get(&seen.path) {
             Some(bytes) if seen.path.contains("/manifests/") => manifest_response(DOCKER, bytes),
             Some(bytes) => response("200 OK", &[], bytes),

@@ -51,35 +51,22 @@ export class Api {
 
   /** A GET. Parameters that are empty or undefined are left out. */
   get(path, parameters = {}, signal = null) {
-    return this.#request(withQuery(path, parameters), { method: 'GET' }, signal)
+    return this.#request(withQuery(path, parameters), {}, signal)
   }
 
   /** A file, which the server may take some time to make. */
   file(path, parameters, extraMs) {
-    return this.#request(withQuery(path, parameters), { method: 'GET', read: (response) => response.blob(), extraMs })
+    return this.#request(withQuery(path, parameters), { read: (response) => response.blob(), extraMs })
   }
 
-  /** A POST with an empty body. */
-  post(path) {
-    return this.#request(path, { method: 'POST' })
+  /** A change, such as a PUT, with an empty body. */
+  send(method, path) {
+    return this.#request(path, { method })
   }
 
-  /** A PUT with an empty body. */
-  put(path) {
-    return this.#request(path, { method: 'PUT' })
-  }
-
-  delete(path) {
-    return this.#request(path, { method: 'DELETE' })
-  }
-
-  async #request(
-    url,
-    { method, headers = /** @type {Record<string, string>} */ ({}), read = jsonOf, extraMs = 0 },
-    signal = /** @type {AbortSignal | null} */ (null),
-  ) {
+  async #request(url, { method = 'GET', read = jsonOf, extraMs = 0 }, signal = /** @type {AbortSignal | null} */ (null)) {
     const token = this.token
-    if (token) headers.authorization = `Bearer ${token}`
+    const headers = new Headers(token ? { authorization: `Bearer ${token}` } : {})
     const timeout = AbortSignal.timeout(TIMEOUT_MS + extraMs)
     const signals = signal ? AbortSignal.any([signal, timeout]) : timeout
     let response

@@ -69,8 +69,8 @@ export class Crosshair {
 }
 
 /**
- * `series` are objects with `column` and `name`. `kind` is a key of the formats. The chart hides itself while the server
- * has none of the columns, or no value in them.
+ * `columns` has the names of the columns, `kind` is a key of the formats. The chart hides itself while the server has none
+ * of the columns, or no value in them: one page serves a server of any features.
  */
 export class Chart {
   element
@@ -89,11 +89,11 @@ export class Chart {
   /** @type {Record<string, any> | null} */
   #input = null
 
-  constructor({ title, kind, series, isSmall = false }, crosshair) {
+  constructor({ title, kind, columns, isSmall = false }, crosshair) {
     this.#title = title
     this.#kind = kind
     this.#crosshair = crosshair
-    this.#series = series.map(({ column, name }, index) => {
+    this.#series = Object.entries(columns).map(([column, name], index) => {
       const value = element('b')
       const swatch = svg(
         'svg',
@@ -111,8 +111,9 @@ export class Chart {
 
   #listen() {
     const plot = this.#plot
-    plot.addEventListener('pointermove', (event) => this.#pointAt(event.clientX - plot.getBoundingClientRect().left))
-    plot.addEventListener('pointerdown', (event) => this.#pointAt(event.clientX - plot.getBoundingClientRect().left))
+    const point = ({ clientX }) => this.#pointAt(clientX - plot.getBoundingClientRect().left)
+    plot.addEventListener('pointermove', point)
+    plot.addEventListener('pointerdown', point)
     plot.addEventListener('pointerleave', () => this.#crosshair.set(null))
     plot.addEventListener('keydown', (event) => this.#key(event))
     plot.addEventListener('blur', () => this.#crosshair.set(null))
@@ -171,6 +172,7 @@ export class Chart {
     this.#grid.replaceChildren(...horizontal, ...vertical)
     this.#drawMarks()
 
+    // One row may be late or missing. After two, a line would claim values that nobody measured.
     const gapMs = 2.5 * history.stepMs
     const lines = visible.map(({ series, index }) => {
       const number = this.#series.indexOf(series) + 1

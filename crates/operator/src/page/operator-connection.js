@@ -1,7 +1,7 @@
 // The details of one connection: its figures, its topics, its messages, and what the operator can do about it.
 
 import { ErrorAnswer, showFailure } from './operator-api.js'
-import { Facts, Table, clientText, element, setText, wholeClientText } from './operator-dom.js'
+import { Facts, Table, button, clientText, element, numbers, setText, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
 import { clock, counted, duration, format, short } from './operator-text.js'
 
@@ -135,7 +135,7 @@ export class ConnectionDetail {
 
   async #disconnect() {
     try {
-      await this.#app.api.post(`${this.#path}/disconnect`)
+      await this.#app.api.send('POST', `${this.#path}/disconnect`)
       this.#gone()
       setText(this.#status, 'The server has closed this connection.')
     } catch (error) {
@@ -145,7 +145,7 @@ export class ConnectionDetail {
 
   async #deny() {
     try {
-      const { disconnected } = await this.#app.api.put(`/admin/addresses/denied/${encodeURIComponent(this.#address)}`)
+      const { disconnected } = await this.#app.api.send('PUT', `/admin/addresses/denied/${encodeURIComponent(this.#address)}`)
       this.#gone()
       setText(this.#status, `The server denies this address for an hour, and has closed ${counted(disconnected, 'connection')}.`)
     } catch (error) {
@@ -160,16 +160,14 @@ class Actions {
   #buttons
   #confirmation
   #question = element('p')
-  #yes = element('button', { type: 'button', className: 'danger', onclick: () => this.#chosen.run() })
-  #no = element('button', { type: 'button', textContent: 'Cancel', onclick: () => this.#ask(null) })
+  #yes = button('', () => this.#chosen.run(), { className: 'danger' })
+  #no = button('Cancel', () => this.#ask(null))
   /** @type {any} */
   #chosen = null
 
   /** Each has a `name`, a `question` and `run`. */
   constructor(actions) {
-    const buttons = actions.map((action) =>
-      element('button', { type: 'button', className: 'danger', textContent: action.name, onclick: () => this.#ask(action) }),
-    )
+    const buttons = actions.map((action) => button(action.name, () => this.#ask(action), { className: 'danger' }))
     this.#buttons = element('div', { className: 'bar' }, ...buttons)
     const bar = element('div', { className: 'bar' }, this.#yes, this.#no)
     this.#confirmation = element('div', { className: 'confirm', role: 'group', 'aria-label': 'Confirm', hidden: true }, this.#question, bar)
@@ -199,7 +197,7 @@ class MessageList {
   #rows = []
   #last = 0
   #sinceMs = 0
-  #watch = element('button', { type: 'button', textContent: 'Watch messages', onclick: () => this.#toggle() })
+  #watch = button('Watch messages', () => this.#toggle())
   #payloads = element('input', { type: 'checkbox', onchange: () => this.#setPayloads() })
   #payloadsField = element('label', { className: 'check', hidden: true }, this.#payloads, 'Show payloads')
   #status = element('p', { className: 'small', role: 'status' })
@@ -210,10 +208,10 @@ class MessageList {
     columns: [
       { label: 'Time', isHeader: true, text: ({ time_ms: ms }) => clock(ms) },
       { label: 'Direction', text: ({ direction }) => (direction === 'received' ? 'from client' : 'to client') },
-      { label: 'Event', fill: fillOnce('event') },
-      { label: 'Payload', isNumber: true, text: ({ payload_bytes: size }) => format('bytes', size) },
-      { label: 'Topic', fill: fillOnce('topic') },
-      { label: 'Content', fill: fillOnce('payload') },
+      { label: 'Event', value: ({ event }) => event, nodes: cutText },
+      numbers('Payload', ({ payload_bytes: size }) => format('bytes', size)),
+      { label: 'Topic', value: ({ topic }) => topic, nodes: cutText },
+      { label: 'Content', value: ({ payload }) => payload, nodes: cutText },
     ],
   })
 
@@ -257,7 +255,7 @@ class MessageList {
   async #setPayloads() {
     const shown = this.#payloads.checked
     try {
-      await this.#app.api.put(`${this.#path}/payloads?shown=${shown}`)
+      await this.#app.api.send('PUT', `${this.#path}/payloads?shown=${shown}`)
     } catch (error) {
       this.#payloads.checked = !shown
       showFailure(this.#app, this.#status, error, 'Cannot change this')
@@ -277,9 +275,5 @@ class MessageList {
   }
 }
 
-/** Fills a cell with a text of the client. A message never changes. */
-function fillOnce(name) {
-  return (cell, row) => {
-    if (!cell.firstChild && row[name]) cell.append(clientText(row[name], 60))
-  }
-}
+/** A text of the client, if there is one. */
+const cutText = (text) => (text ? [clientText(text, 60)] : [])

@@ -1,7 +1,7 @@
 // The addresses that an operator has denied.
 
 import { showFailure } from './operator-api.js'
-import { Table, element, setText } from './operator-dom.js'
+import { Table, button, element, setText } from './operator-dom.js'
 import { clock, short } from './operator-text.js'
 
 /** The list, hidden while it is empty. */
@@ -14,7 +14,7 @@ export class DeniedAddresses {
     columns: [
       { label: 'Address', isHeader: true, text: ({ address }) => short(address) },
       { label: 'Until', text: ({ until_ms: ms }) => clock(ms) },
-      { label: 'Action', fill: (cell, { address }) => this.#fillAction(cell, address) },
+      { label: 'Action', value: ({ address }) => address, nodes: (address) => [this.#allowButton(address)] },
     ],
   })
   element = element('section', { hidden: true }, element('h3', { textContent: 'Denied addresses' }), this.#status, this.#table.element)
@@ -29,21 +29,13 @@ export class DeniedAddresses {
     this.#table.update(denied)
   }
 
-  #fillAction(cell, address) {
-    if (cell.firstChild) return // The address is the key of the row, so it does not change.
-    cell.append(
-      element('button', {
-        type: 'button',
-        textContent: 'Allow',
-        'aria-label': `Allow ${short(address)}`,
-        onclick: () => this.#allow(address),
-      }),
-    )
+  #allowButton(address) {
+    return button('Allow', () => this.#allow(address), { 'aria-label': `Allow ${short(address)}` })
   }
 
   async #allow(address) {
     try {
-      await this.#app.api.delete(`/admin/addresses/denied/${encodeURIComponent(address)}`)
+      await this.#app.api.send('DELETE', `/admin/addresses/denied/${encodeURIComponent(address)}`)
       setText(this.#status, '')
       await this.load(null)
     } catch (error) {

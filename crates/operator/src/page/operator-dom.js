@@ -28,6 +28,18 @@ function setAll(target, properties) {
   }
 }
 
+export const button = (textContent, onclick, properties = {}) => element('button', { type: 'button', textContent, onclick, ...properties })
+
+/** A choice with a label around it. `options` has a name for each value. */
+export function select(label, options, onChange = (_value) => {}) {
+  const choices = Object.entries(options).map(([value, textContent]) => element('option', { value, textContent }))
+  const control = element('select', { onchange: () => onChange(control.value) }, ...choices)
+  return { control, field: element('label', {}, label, control) }
+}
+
+/** A column of numbers for a `Table`. */
+export const numbers = (label, text, sort = '') => ({ label, text, sort, isNumber: true })
+
 /** A view, whose title only a screen reader says. */
 export const view = (title, ...children) =>
   element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), ...children)
@@ -97,9 +109,9 @@ export class KeyedChildren {
 const elementOf = (child) => child.element ?? child
 
 /**
- * A table in a box of its own that scrolls. Each column has a `label`, and either `text(row)` or `fill(cell, row)`.
- * Numbers are at the end of their cell, and a long text gets the room that is left. A column with `sort` has a button
- * that calls `onSort` with it. A click anywhere in a row calls `onRow`.
+ * A table in a box of its own that scrolls. Each column has a `label`, and either `text(row)`, or `value(row)` and
+ * `nodes(value)`. Numbers are at the end of their cell, and a long text gets the room that is left. A column with `sort`
+ * has a button that calls `onSort` with it. A click anywhere in a row calls `onRow`.
  */
 export class Table {
   element
@@ -116,9 +128,7 @@ export class Table {
     this.#empty = element('p', { className: 'small', textContent: empty })
     const header = (column) => {
       const sorts = column.sort && onSort
-      const label = sorts
-        ? element('button', { type: 'button', className: 'sort', textContent: column.label, onclick: () => onSort(column.sort) })
-        : column.label
+      const label = sorts ? button(column.label, () => onSort(column.sort), { className: 'sort' }) : column.label
       const cell = element('th', { scope: 'col', className: classOf(column) }, label)
       if (sorts) this.#headers.set(column.sort, cell)
       return cell
@@ -167,9 +177,17 @@ function cellOf(column) {
   return column.isHeader ? element('th', { scope: 'row', className }) : element('td', { className })
 }
 
+/** The value that each cell shows by its nodes. */
+const shownIn = new WeakMap()
+
+/** Replaces the nodes of a cell only with its value: every second, the person would lose what they select or focus. */
 function fillCell(cell, column, row) {
-  if (column.fill) column.fill(cell, row)
-  else setText(cell, column.text(row))
+  if (column.text) return setText(cell, column.text(row))
+  const value = column.value(row)
+  const key = JSON.stringify(value)
+  if (shownIn.get(cell) === key) return
+  shownIn.set(cell, key)
+  cell.replaceChildren(...column.nodes(value))
 }
 
 /** Names and values. */

@@ -1,4 +1,5 @@
-// The values of the last minutes or hours. It keeps the rows of its window and no more.
+// The values of the last minutes or hours. It keeps the rows of its window and no more, so that a page that is open for a
+// week has the memory of one that is open for 15 minutes.
 
 export class HistoryWindow {
   stepMs

@@ -1,4 +1,7 @@
-/** Runs a task again and again while the document is visible. It waits a period between the end of one run and the next. */
+/**
+ * Runs a task again and again while the document is visible. It waits a period between the end of one run and the next: a
+ * timer with a fixed period would send a slow server more requests than it answers.
+ */
 export class Poller {
   #task
   #periodMs

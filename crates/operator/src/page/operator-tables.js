@@ -3,7 +3,7 @@
 import { TokenNeeded } from './operator-api.js'
 import { ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
 import { DeniedAddresses } from './operator-denied.js'
-import { Table, clientText, element, setText, view, wholeClientText } from './operator-dom.js'
+import { Table, button, clientText, element, numbers, select, setText, view, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
 import { clock, counted, format, short } from './operator-text.js'
 
@@ -19,12 +19,6 @@ const LIMITS = { 20: '20', 50: '50', 100: '100', 200: '200' }
 
 /** The values that these options of a link may have. */
 export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSPORTS), limit: Object.keys(LIMITS) }
-
-function select(label, options, onChange) {
-  const choices = Object.entries(options).map(([value, name]) => element('option', { value, textContent: name }))
-  const control = element('select', { onchange: () => onChange(control.value) }, ...choices)
-  return { control, field: element('label', {}, label, control) }
-}
 
 /** A field for text of a client. The option stays as it is until the person edits the field, which cannot hold every text. */
 function field(label, onChange) {
@@ -62,7 +56,7 @@ class ListView {
     this.dialog = dialog
     this.#controls = Object.entries(controls)
     this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
-    this.#pause = element('button', { type: 'button', onclick: () => app.choose({ paused: app.options.paused ? '' : '1' }) })
+    this.#pause = button('Pause', () => app.choose({ paused: app.options.paused ? '' : '1' }))
     const form = element(
       'form',
       { className: 'filters', onsubmit: (event) => event.preventDefault() },
@@ -78,6 +72,7 @@ class ListView {
 
   hide() {
     this.#poller.stop()
+    this.dialog.dismiss()
   }
 
   /**
@@ -125,7 +120,6 @@ export class ConnectionsView extends ListView {
       topic: field('Topic', (topic) => app.choose({ topic })),
       limit: select('Rows', LIMITS, (limit) => app.choose({ limit })),
     }
-    const number = (label, sort, text) => ({ label, sort, text, isNumber: true })
     const table = new Table({
       caption: 'Connections',
       empty: 'No connection matches.',
@@ -133,19 +127,19 @@ export class ConnectionsView extends ListView {
       onSort: (sort) => app.choose({ sort }),
       onRow: ({ id }) => app.choose({ id }),
       columns: [
-        { label: 'Address', isHeader: true, fill: fillOpener },
+        { label: 'Address', isHeader: true, value: ({ address }) => address, nodes: opener },
         { label: 'Transport', text: ({ transport }) => transportName(transport) },
         { label: 'State', text: ({ state }) => short(state ?? '') },
-        number('Queued', 'queued_bytes', (row) => format('bytes', row.queued_bytes)),
-        number('Queue time', 'queue_seconds', (row) => format('seconds', row.queue_seconds)),
-        number('Idle', 'idle_seconds', (row) => format('seconds', row.idle_seconds ?? NaN)),
-        number('Sent', 'sent_bytes', (row) => format('bytes', tcpFigure(row, 'sent_bytes'))),
-        number('Received', 'received_bytes', (row) => format('bytes', tcpFigure(row, 'received_bytes'))),
-        number('Round trip', null, roundTrip),
-        number('Retransmits', null, (row) => format('count', tcpFigure(row, 'retransmits'))),
-        number('Channels', 'channels', (row) => format('count', row.channels)),
-        { label: 'Topics', fill: fillTopics },
-        { label: 'User', fill: (cell, { user }) => fillClientText(cell, user ?? '') },
+        numbers('Queued', (row) => format('bytes', row.queued_bytes), 'queued_bytes'),
+        numbers('Queue time', (row) => format('seconds', row.queue_seconds), 'queue_seconds'),
+        numbers('Idle', (row) => format('seconds', row.idle_seconds ?? NaN), 'idle_seconds'),
+        numbers('Sent', (row) => format('bytes', tcpFigure(row, 'sent_bytes')), 'sent_bytes'),
+        numbers('Received', (row) => format('bytes', tcpFigure(row, 'received_bytes')), 'received_bytes'),
+        numbers('Round trip', roundTrip),
+        numbers('Retransmits', (row) => format('count', tcpFigure(row, 'retransmits'))),
+        numbers('Channels', (row) => format('count', row.channels), 'channels'),
+        { label: 'Topics', value: ({ topics, channels }) => [topics, channels], nodes: firstTopics },
+        { label: 'User', value: ({ user }) => user, nodes: (user) => [clientText(user)] },
       ],
     })
     super(app, 'Connections', controls, table, dialog)
@@ -165,11 +159,6 @@ export class ConnectionsView extends ListView {
     return `${counted(answer.connections.length, 'row')} of ${counted(answer.scanned, 'connection')}, read in ${took}`
   }
 
-  hide() {
-    super.hide()
-    this.dialog.dismiss()
-  }
-
   #showDetail(id) {
     if (id === '') this.dialog.dismiss()
     else
@@ -182,28 +171,15 @@ export class ConnectionsView extends ListView {
 }
 
 /** The first cell of a row: a button, so that the keyboard can open the row too. The click goes on to the row. */
-function fillOpener(cell, { address }) {
-  const text = short(address)
-  if (cell.textContent !== text)
-    cell.replaceChildren(element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(address)))
-}
-
-function fillClientText(cell, text) {
-  if (cell.dataset.text === text) return
-  cell.dataset.text = text
-  cell.replaceChildren(clientText(text))
-}
+const opener = (text) => [element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(text))]
 
 const TOPICS_IN_ROW = 2
 const TOPIC_IN_ROW = 40
 
-function fillTopics(cell, { topics = [], channels }) {
-  const key = JSON.stringify([topics, channels])
-  if (cell.dataset.text === key) return
-  cell.dataset.text = key
+function firstTopics([topics, channels]) {
   const shown = topics.slice(0, TOPICS_IN_ROW).map((topic) => clientText(topic, TOPIC_IN_ROW))
-  const more = Math.max(channels ?? 0, topics.length) - shown.length
-  cell.replaceChildren(...shown.flatMap((topic, index) => (index > 0 ? [', ', topic] : [topic])), more > 0 ? ` and ${more} more` : '')
+  const more = Math.max(channels, topics.length) - shown.length
+  return [...shown.flatMap((topic, index) => (index > 0 ? [', ', topic] : [topic])), more > 0 ? ` and ${more} more` : '']
 }
 
 export class TopicsView extends ListView {
@@ -219,8 +195,8 @@ export class TopicsView extends ListView {
       keyOf: ({ topic }) => topic,
       onRow: open,
       columns: [
-        { label: 'Topic', isHeader: true, isLong: true, fill: fillTopicOpener },
-        { label: 'Subscribers', text: ({ subscribers }) => format('count', subscribers), isNumber: true },
+        { label: 'Topic', isHeader: true, isLong: true, value: ({ topic }) => topic, nodes: opener },
+        numbers('Subscribers', ({ subscribers }) => format('count', subscribers)),
       ],
     })
     super(app, 'Topics', controls, table, dialog)
@@ -233,16 +209,6 @@ export class TopicsView extends ListView {
     this.table.update(topics)
     return counted(topics.length, 'topic')
   }
-
-  hide() {
-    super.hide()
-    this.dialog.dismiss()
-  }
-}
-
-function fillTopicOpener(cell, { topic }) {
-  if (cell.firstChild) return // The topic is the key of the row, so it does not change.
-  cell.append(element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(topic)))
 }
 
 /** The whole name of a topic. */
@@ -259,7 +225,7 @@ class TopicDetail {
       element('p', {
         textContent: `${counted(subscribers, 'subscriber')}. The name has ${format('bytes', new TextEncoder().encode(topic).length)}.`,
       }),
-      element('div', { className: 'bar' }, element('button', { type: 'button', textContent: 'Show its connections', onclick: show })),
+      element('div', { className: 'bar' }, button('Show its connections', show)),
     )
   }
 
@@ -292,7 +258,7 @@ export class DetailDialog {
     const content = create()
     this.#content = content
     this.#onClose = onClose
-    const close = element('button', { type: 'button', className: 'quiet', textContent: 'Close', onclick: () => this.close() })
+    const close = button('Close', () => this.close(), { className: 'quiet' })
     const head = element('header', { className: 'bar' }, element('h2', { id: 'detail-title', textContent: content.title }), close)
     this.#dialog.replaceChildren(element('div', { className: 'detail' }, head, content.element))
     if (!this.#dialog.open) this.#dialog.showModal()

@@ -4,7 +4,10 @@ const CUT = 120
 
 const BIDI_AND_INVISIBLE = /[\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/
 
-/** Shows control characters as pictures, and characters that reorder or hide text as their code points. */
+/**
+ * Shows control characters as pictures, and characters that reorder or hide text as their code points. Clients choose the
+ * names of topics and users: after U+202E, "rooms:gpj.exe" would be read as "rooms:exe.jpg".
+ */
 export function visible(text) {
   let shown = ''
   for (const character of String(text)) {

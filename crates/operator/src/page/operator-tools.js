@@ -1,34 +1,34 @@
 // The tools of the operator: the level of the log of all processes, and a flame graph of one.
 
 import { showFailure } from './operator-api.js'
-import { element, section, setText } from './operator-dom.js'
+import { button, element, section, select, setText } from './operator-dom.js'
 import { counted, format } from './operator-text.js'
 
-const LEVELS = ['error', 'warn', 'info', 'debug', 'trace']
+const LEVELS = { error: 'error', warn: 'warn', info: 'info', debug: 'debug', trace: 'trace' }
 const PROFILE_SECONDS = 10
-
-const option = (value, text = value) => element('option', { value, textContent: text })
 
 export class Tools {
   element
   #app
-  #level = element('select', {}, ...LEVELS.map((level) => option(level)))
+  #level = select('Level of the log', LEVELS)
   #levelStatus = element('p', { className: 'small', role: 'status' })
-  #process = element('select')
-  #record = element('button', { type: 'button', textContent: `Record ${PROFILE_SECONDS} s`, onclick: () => this.#profile() })
+  #process = select('Flame graph of process', {})
+  #record = button(`Record ${PROFILE_SECONDS} s`, () => this.#profile())
   #profileStatus = element('p', { className: 'small', role: 'status' })
   #processes = ''
 
   constructor(app) {
     this.#app = app
-    this.#level.value = 'info'
-    const apply = element('button', { type: 'button', textContent: 'Apply', onclick: () => this.#setLevel() })
-    const row = (label, control, button) => element('div', { className: 'filters' }, element('label', {}, label, control), button)
+    this.#level.control.value = 'info'
+    const row = ({ field }, start) => element('div', { className: 'filters' }, field, start)
     this.element = section(
       'Tools',
-      row('Level of the log', this.#level, apply),
+      row(
+        this.#level,
+        button('Apply', () => this.#setLevel()),
+      ),
       this.#levelStatus,
-      row('Flame graph of process', this.#process, this.#record),
+      row(this.#process, this.#record),
       this.#profileStatus,
     )
   }
@@ -38,13 +38,13 @@ export class Tools {
     const key = processes.join()
     if (key === this.#processes) return
     this.#processes = key
-    this.#process.replaceChildren(...processes.map((process) => option(process)))
+    this.#process.control.replaceChildren(...processes.map((process) => element('option', { value: process, textContent: process })))
   }
 
   async #setLevel() {
-    const query = new URLSearchParams({ level: this.#level.value, machine: this.#app.options.machine })
+    const query = new URLSearchParams({ level: this.#level.control.value, machine: this.#app.options.machine })
     try {
-      const { level, processes } = await this.#app.api.put(`/admin/log?${query}`)
+      const { level, processes } = await this.#app.api.send('PUT', `/admin/log?${query}`)
       setText(this.#levelStatus, `The level is ${level} in ${counted(processes, 'process', 'processes')}, until they end.`)
     } catch (error) {
       showFailure(this.#app, this.#levelStatus, error, 'Cannot change the level')
@@ -52,7 +52,7 @@ export class Tools {
   }
 
   async #profile() {
-    const process = this.#process.value
+    const process = this.#process.control.value
     if (this.#app.options.machine !== '') {
       return setText(
         this.#profileStatus,

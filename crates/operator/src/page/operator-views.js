@@ -2,7 +2,7 @@
 
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
-import { Facts, KeyedChildren, Meter, Table, element, section, setAttribute, setText, view } from './operator-dom.js'
+import { Facts, KeyedChildren, Meter, Table, element, numbers, section, setAttribute, setText, view } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
 
@@ -75,7 +75,7 @@ export class HomeView {
     this.#limits = new KeyedChildren(limitList, {
       keyOf: ({ name }) => name,
       create: (limit) => new LimitBar(limit),
-      update: (bar, limit) => bar.update(limit),
+      update: (bar, limit) => bar.show(limit),
     })
     this.#limitBox = section('Limits', limitList)
     this.#charts = new ChartGrid(HOME_CHARTS, crosshair, { isSmall: true })
@@ -143,30 +143,44 @@ function shareOf({ used, max }) {
   return max > 0 && Number.isFinite(used) ? used / max : 0
 }
 
-/** One limit, as a bar and in words. */
-class LimitBar {
+/** A share, as a bar and in words. */
+class ShareBar {
   element
   #meter
   #percent = element('b')
-  #amount = element('span')
-  #setting = element('code')
 
-  constructor({ name }) {
-    const label = nameOf(name)
+  constructor(label, ...below) {
     this.#meter = new Meter(label)
     const head = element('p', { className: 'limit-head' }, element('span', { textContent: label }), this.#percent)
-    const note = element('p', { className: 'small' }, this.#amount, ' ', this.#setting)
-    this.element = element('li', {}, head, this.#meter.element, note)
+    this.element = element('li', {}, head, this.#meter.element, ...below)
   }
 
-  update({ used, max, unit, setting }) {
+  /** `said` is what a screen reader says. */
+  update(share, percent, said = percent) {
+    setText(this.#percent, percent)
+    this.#meter.update(share || 0, said)
+  }
+}
+
+/** One limit. */
+class LimitBar extends ShareBar {
+  #amount
+  #setting
+
+  constructor({ name }) {
+    const [amount, setting] = [element('span'), element('code')]
+    super(nameOf(name), element('p', { className: 'small' }, amount, ' ', setting))
+    this.#amount = amount
+    this.#setting = setting
+  }
+
+  show({ used, max, unit, setting }) {
     const share = shareOf({ used, max })
     const percent = max > 0 ? `${Math.round(100 * share)} %` : ''
     const amount = useOf({ used, max, unit })
-    setText(this.#percent, percent)
     setText(this.#amount, amount)
     setText(this.#setting, setting ?? '')
-    this.#meter.update(share, percent ? `${percent}, ${amount}` : amount)
+    this.update(share, percent, percent ? `${percent}, ${amount}` : amount)
   }
 }
 
@@ -175,13 +189,13 @@ function useOf({ used, max, unit = undefined }) {
   return max > 0 ? `${amountOf(used, unit)} of ${amountOf(max, unit)}` : `${amountOf(used, unit)}, no limit`
 }
 
-/** "open_fds" as words: "Open fds". */
+/** "process_lost" as words: "Process lost". */
 function nameOf(name) {
   const words = visible(name).replaceAll('_', ' ')
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-const UNIT_KINDS = { '': 'count', bytes: 'bytes', 'bytes/s': 'byte_rate', seconds: 'seconds', share: 'share', cores: 'cores' }
+const UNIT_KINDS = { '': 'count', bytes: 'bytes', share: 'share' }
 
 function amountOf(value, unit = '') {
   const kind = UNIT_KINDS[unit]
@@ -202,12 +216,12 @@ export class ClusterView {
       keyOf: ({ process }) => process,
       columns: [
         { label: 'Process', text: ({ process }) => String(process), isHeader: true },
-        { label: 'Clients', text: ({ clients }) => format('count', clients), isNumber: true },
-        { label: 'Channels', text: ({ channels }) => format('count', channels), isNumber: true },
-        { label: 'Topics', text: ({ topics }) => format('count', topics), isNumber: true },
-        { label: 'Connections', text: ({ connections }) => format('count', connections), isNumber: true },
-        { label: 'Queued', text: ({ queued_bytes }) => format('bytes', queued_bytes), isNumber: true },
-        { label: 'Uptime', text: ({ uptime_seconds }) => duration(uptime_seconds), isNumber: true },
+        numbers('Clients', ({ clients }) => format('count', clients)),
+        numbers('Channels', ({ channels }) => format('count', channels)),
+        numbers('Topics', ({ topics }) => format('count', topics)),
+        numbers('Connections', ({ connections }) => format('count', connections)),
+        numbers('Queued', ({ queued_bytes }) => format('bytes', queued_bytes)),
+        numbers('Uptime', ({ uptime_seconds }) => duration(uptime_seconds)),
       ],
     })
     this.#charts = new ChartGrid(CLUSTER_CHARTS, crosshair)
@@ -308,8 +322,8 @@ class ProcessCard {
   constructor({ process }) {
     this.#bars = new KeyedChildren(this.#loops, {
       keyOf: ({ index }) => index,
-      create: ({ index }) => new LoopBar(index),
-      update: (bar, { busy }) => bar.update(busy),
+      create: ({ index }) => new ShareBar(`Event loop ${index}`),
+      update: (bar, { busy }) => bar.update(busy, Number.isFinite(busy) ? `${Math.round(100 * busy)} %` : '–'),
     })
     this.element = element(
       'li',
@@ -334,36 +348,7 @@ class ProcessCard {
   }
 }
 
-/** How busy one event loop is. */
-class LoopBar {
-  element
-  #meter
-  #value = element('b')
-
-  constructor(index) {
-    this.#meter = new Meter(`Event loop ${index}`)
-    this.element = element('li', {}, element('p', { className: 'limit-head' }, `Event loop ${index} `, this.#value), this.#meter.element)
-  }
-
-  update(busy) {
-    const text = Number.isFinite(busy) ? `${Math.round(100 * busy)} %` : '–'
-    setText(this.#value, text)
-    this.#meter.update(busy || 0, text)
-  }
-}
-
-const EVENT_NAMES = {
-  start: 'Start',
-  restart: 'Restart',
-  process_lost: 'Process lost',
-  process_up: 'Process up',
-  machine_lost: 'Machine lost',
-  machine_joined: 'Machine joined',
-  trouble_begin: 'Trouble begins',
-  trouble_end: 'Trouble ends',
-  certificate: 'Certificate',
-  reload: 'Reload',
-}
+const EVENT_NAMES = { trouble_begin: 'Trouble begins', trouble_end: 'Trouble ends' }
 
 /** The events of the server, newest first. */
 export class EventsView {
@@ -379,8 +364,8 @@ export class EventsView {
       columns: [
         { label: 'Time', text: ({ time_ms }) => clock(time_ms, this.#nowMs) },
         { label: 'Event', text: ({ text }) => visible(text), isHeader: true, isLong: true },
-        { label: 'Kind', text: ({ kind }) => EVENT_NAMES[kind] ?? visible(kind) },
-        { label: 'Ago', text: ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000), isNumber: true },
+        { label: 'Kind', text: ({ kind }) => EVENT_NAMES[kind] ?? nameOf(kind) },
+        numbers('Ago', ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000)),
       ],
     })
     this.element = view('Events', this.#table.element)

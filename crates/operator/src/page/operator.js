@@ -1,4 +1,9 @@
 // The operator's page: options in the URL, tabs, and the calls that repeat.
+//
+// Each second it loads the state, and the rows of the history that are newer than its last one: 900 rows at first (less
+// than 1 MB), then one. So a page that is open all day costs the server one short answer a second, and a tab in the background
+// costs nothing (`Poller`). All views are built once and updated in place: a view that is built anew every second would
+// lose the focus, the selected text and the position of a scroll bar.
 
 import { Api, NoAnswer, TokenNeeded } from './operator-api.js'
 import { Crosshair } from './operator-chart.js'
@@ -81,7 +86,7 @@ class App {
   api = new Api()
   #histories = newHistories()
   #events = []
-  /** @type {Record<string, any> | null} */
+  /** @type {any} The last answer; null before the first. */
   #state = null
   #problems = new Map()
   /** @type {Map<string, any> | null} */
@@ -342,15 +347,8 @@ class App {
   }
 
   #renderHeader() {
-    const {
-      machine,
-      machines = [],
-      version,
-      now_ms: nowMs,
-      started_ms: startedMs,
-      troubles = [],
-    } = /** @type {Record<string, any>} */ (this.#state)
-    setText(byId('server'), `${visible(machine)} · version ${visible(version)} · up ${duration((nowMs - startedMs) / 1000)}`)
+    const { machine, machines = [], version, troubles = [], ...state } = this.#state
+    setText(byId('server'), `${visible(machine)} · version ${visible(version)} · up ${duration((state.now_ms - state.started_ms) / 1000)}`)
     this.#machineOptions.update(machines.includes(machine) ? machines : [machine, ...machines])
     byId('machine-choice').hidden = machines.length < 2
     if (document.activeElement !== this.#machine) this.#machine.value = machine

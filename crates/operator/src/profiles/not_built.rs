@@ -10,8 +10,6 @@ use watchfire::feature::{ClusterPart, PartLink};
 use watchfire::internal::refuse_call as refuse;
 use watchfire_types::NodeId;
 
-use crate::access::Access;
-
 const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \
     install another one: cargo install watchfire-cli --features profiles";
 
@@ -24,7 +22,7 @@ impl ProfileCalls {
         ProfileCalls { link }
     }
 
-    pub fn routes(self: Arc<Self>, _: Arc<Access>) -> Router {
+    pub fn routes(self: Arc<Self>) -> Router {
         Router::new()
             .route("/debug/pprof/profile", get(not_built))
             .route("/debug/flamegraph", get(not_built))

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{StatusCode, header};
@@ -18,13 +16,12 @@ use serde::Deserialize;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep};
 use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
-use watchfire::internal::refuse_call as refuse;
 use watchfire_types::NodeId;
 
 use super::cpu_profile::ProfileError;
 use super::job::Job;
 use super::messages::{Call, Format, Started, Taken};
-use crate::access::Access;
+use crate::refusal::{Params, Refusal};
 
 /// The longest profile. A connection to the operator's listener may last twice as long.
 const SECONDS_MAX: u64 = 60;
@@ -41,52 +38,24 @@ pub(crate) struct ProfileCalls {
     asked: Mutex<Option<(u64, Job)>>,
 }
 
-/// Why a request gets no profile.
-enum Problem {
-    BadRequest(String),
-    Failed(ProfileError),
-    /// The reason of another process.
-    FailedElsewhere(String),
-    NoAnswer(NodeId),
-}
-
-impl From<ProfileError> for Problem {
+impl From<ProfileError> for Refusal {
     fn from(error: ProfileError) -> Self {
-        Problem::Failed(error)
+        no_profile(error.to_string())
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let running = ProfileError::AlreadyRunning.to_string();
-        match self {
-            Problem::BadRequest(message) => {
-                refuse(StatusCode::BAD_REQUEST, "bad request", &message)
-            }
-            Problem::Failed(ProfileError::AlreadyRunning) => {
-                refuse(StatusCode::CONFLICT, "already running", &running)
-            }
-            Problem::FailedElsewhere(text) if text == running => {
-                refuse(StatusCode::CONFLICT, "already running", &running)
-            }
-            Problem::Failed(error) => {
-                refuse(StatusCode::INTERNAL_SERVER_ERROR, "no profile", &error.to_string())
-            }
-            Problem::FailedElsewhere(text) => {
-                refuse(StatusCode::INTERNAL_SERVER_ERROR, "no profile", &text)
-            }
-            Problem::NoAnswer(node) => refuse(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "no answer",
-                &format!("Process {} did not answer in time. Try again.", node.0),
-            ),
-        }
-    }
+/// `message` may be that of another process.
+fn no_profile(message: String) -> Refusal {
+    let (status, reason) = match message == ProfileError::AlreadyRunning.to_string() {
+        true => (StatusCode::CONFLICT, "already running"),
+        false => (StatusCode::INTERNAL_SERVER_ERROR, "no profile"),
+    };
+    Refusal { status, reason, message: message.into() }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Params {
+struct ProfileParams {
     seconds: Option<u64>,
     process: Option<u16>,
 }
@@ -96,26 +65,23 @@ impl ProfileCalls {
         ProfileCalls { link, asked: Mutex::default() }
     }
 
-    /// The routes. With a token, each request must have it.
-    pub fn routes(self: Arc<Self>, access: Arc<Access>) -> Router {
+    /// The routes, without the check of the token.
+    pub fn routes(self: Arc<Self>) -> Router {
         Router::new()
             .route("/debug/pprof/profile", get(pprof))
             .route("/debug/flamegraph", get(flame_graph))
-            .route_layer(middleware::from_fn_with_state(access, authorize))
             .with_state(self)
     }
 
     async fn answer(
         &self,
-        params: Result<Query<Params>, QueryRejection>,
+        ProfileParams { seconds, process }: ProfileParams,
         format: Format,
-    ) -> Result<Response, Problem> {
-        let Params { seconds, process } =
-            params.map_err(|rejection| Problem::BadRequest(rejection.body_text()))?.0;
+    ) -> Result<Response, Refusal> {
         let seconds = seconds.unwrap_or(SECONDS);
         if !(1..=SECONDS_MAX).contains(&seconds) {
             let message = format!("seconds must be from 1 to {SECONDS_MAX}, not {seconds}");
-            return Err(Problem::BadRequest(message));
+            return Err(Refusal::bad_request(message));
         }
         let cluster = self.link.cluster();
         let (me, processes) = (cluster.me(), cluster.of_machine());
@@ -125,7 +91,7 @@ impl ProfileCalls {
             let last = processes.len() - 1;
             let message =
                 format!("process must be one of this machine, from 0 to {last}, not {process}");
-            return Err(Problem::BadRequest(message));
+            return Err(Refusal::bad_request(message));
         }
         let node = NodeId(processes.start + process);
         tracing::info!(process, seconds, "the operator takes a CPU profile");
@@ -151,19 +117,23 @@ impl ProfileCalls {
         node: NodeId,
         seconds: u64,
         format: Format,
-    ) -> Result<Vec<u8>, Problem> {
-        let id = getrandom::u64().map_err(|error| Problem::FailedElsewhere(error.to_string()))?;
-        let no_answer = || Problem::NoAnswer(node);
+    ) -> Result<Vec<u8>, Refusal> {
+        let id = getrandom::u64().map_err(|error| no_profile(error.to_string()))?;
+        let no_answer = || Refusal {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            reason: "no answer",
+            message: format!("Process {} did not answer in time. Try again.", node.0).into(),
+        };
         // Also when this future is dropped, because the client has left.
         let _cancel = CancelWhenDropped { link: &self.link, node, id };
         let started: Option<Started> =
             self.link.request(node, &Call::Start { id, seconds, format }).await;
-        started.ok_or_else(no_answer)?.map_err(Problem::FailedElsewhere)?;
+        started.ok_or_else(no_answer)?.map_err(no_profile)?;
         let deadline = Instant::now() + Duration::from_secs(seconds) + WRITE_TIMEOUT;
         while Instant::now() < deadline {
             sleep(TAKE_PAUSE).await;
             let taken: Option<Taken> = self.link.request(node, &Call::Take { id }).await;
-            if let Some(profile) = taken.ok_or_else(no_answer)?.map_err(Problem::FailedElsewhere)? {
+            if let Some(profile) = taken.ok_or_else(no_answer)?.map_err(no_profile)? {
                 return Ok(profile);
             }
         }
@@ -244,28 +214,21 @@ fn start(seconds: u64, format: Format, process: NodeId) -> Result<Job, ProfileEr
 }
 
 /// Waits for a profile of this process. When the wait is dropped, the profile ends.
-async fn take(mut job: Job) -> Result<Vec<u8>, Problem> {
-    let ended = || Problem::FailedElsewhere("the thread of the profile ended".to_owned());
+async fn take(mut job: Job) -> Result<Vec<u8>, Refusal> {
+    let ended = || no_profile("the thread of the profile ended".to_owned());
     Ok((&mut job.result).await.map_err(|_| ended())??)
 }
 
 async fn pprof(
     State(calls): State<Arc<ProfileCalls>>,
-    params: Result<Query<Params>, QueryRejection>,
-) -> Result<Response, Problem> {
+    Params(params): Params<ProfileParams>,
+) -> Result<Response, Refusal> {
     calls.answer(params, Format::Pprof).await
 }
 
 async fn flame_graph(
     State(calls): State<Arc<ProfileCalls>>,
-    params: Result<Query<Params>, QueryRejection>,
-) -> Result<Response, Problem> {
+    Params(params): Params<ProfileParams>,
+) -> Result<Response, Refusal> {
     calls.answer(params, Format::FlameGraph).await
-}
-
-async fn authorize(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    match access.has_token() && !access.permits(request.headers()) {
-        true => access.deny().await,
-        false => next.run(request).await,
-    }
 }

@@ -13,15 +13,9 @@ use watchfire_bitswap::SessionId;
 use watchfire_content::{Cid, Codec};
 
 use crate::behaviour::Behaviour;
+use crate::command::RoutedPeer;
 use crate::error::RoutingError;
 use crate::settings::{Dht, HostSettings};
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoutedPeer {
-    pub peer: PeerId,
-    /// Its known addresses, without its id.
-    pub addresses: Vec<Multiaddr>,
-}
 
 /// Most providers of one block that a search returns.
 const PROVIDERS_MAX: usize = 10;

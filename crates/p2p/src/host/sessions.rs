@@ -10,17 +10,7 @@ use tokio::sync::mpsc;
 use watchfire_bitswap::SessionId;
 use watchfire_content::{Block, Cid};
 
-#[derive(Debug)]
-pub enum SessionEvent {
-    /// A requested block arrived and was verified. It is in no store.
-    Block {
-        block: Block,
-        /// The libp2p peer that sent it; `None` for a peer that is not on libp2p.
-        from: Option<PeerId>,
-    },
-    /// No connected peer is known to have this block. The host searches for other peers.
-    Searching(Cid),
-}
+use crate::command::SessionEvent;
 
 #[derive(Default)]
 pub(super) struct BlockSessions {

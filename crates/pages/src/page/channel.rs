@@ -16,8 +16,8 @@ use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
+use crate::people::People;
 use crate::stun::Announced;
-use crate::visitors::People;
 
 /// Each relayed segment begins with a peer id of this many bytes.
 const PEER_BYTES: usize = 8;

@@ -30,9 +30,9 @@ use watchfire::feature::{ClusterPart, MetricWriter, Part, Registry};
 use watchfire::internal::{Metrics, OwnClientKey, Reporter};
 use watchfire_types::Instant;
 
+use crate::people::People;
 use crate::settings::PageLimits;
 use crate::stun::Announced;
-use crate::visitors::People;
 
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,

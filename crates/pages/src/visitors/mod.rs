@@ -1,6 +1,5 @@
 //! Visitors: the topic `site`, with the number of people at the whole server; and the status page.
 
-mod people;
 mod status;
 
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant as SystemInstant};
 
 use axum::Router;
 use parking_lot::Mutex;
-pub(crate) use people::People;
+
 use serde_json::json;
 use watchfire::feature::{ClusterPart, Part, Registry};
 use watchfire::internal::{ClientSender, Cluster, Metrics};
@@ -16,6 +15,7 @@ use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Soc
 use watchfire_types::Instant;
 
 use crate::page::ReplicatedPages;
+use crate::people::People;
 
 /// The topic with the number of visitors.
 const TOPIC: &str = "site";

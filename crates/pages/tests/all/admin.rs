@@ -3,19 +3,19 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use watchfire::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server, Socket, StartError,
 };
 use watchfire_operator::{AdminError, AdminSettings};
+use watchfire_testkit::{Client, DEADLINE, Request};
 
 use crate::support;
-use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
+use crate::support::{admin_address, get, metric, settings};
 use crate::{start, with_pages};
 
 const TOKEN: &str = "a token of the operator";
-const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An address on which every interface listens, at a free port.
 fn any_address() -> SocketAddr {
@@ -25,13 +25,7 @@ fn any_address() -> SocketAddr {
 /// The status of a request to the operator's listener, with these lines after the first.
 fn status(server: &RunningServer, path: &str, headers: &[&str]) -> u16 {
     let address = SocketAddr::from(([127, 0, 0, 1], admin_address(server).port()));
-    let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-    let request = format!("GET {path} HTTP/1.1\r\n{lines}connection: close\r\n\r\n");
-    http_to(address, &request)
-        .split(' ')
-        .nth(1)
-        .and_then(|code| code.parse().ok())
-        .expect("a status")
+    Request::get(path).without_host().lines(headers).to(address).status
 }
 
 #[test]
@@ -40,14 +34,12 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
     settings.section_mut::<AdminSettings>().token = TOKEN.into();
     let server = start(settings);
     for path in ["/metrics", "/admin/denied", "/admin", "/metrics/", "//metrics"] {
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\
-             connection: close\r\n\r\n"
-        );
-        let response = http(&server, &request);
+        let request = Request::get(path).line(format!("authorization: Bearer {TOKEN}"));
+        let answer = request.to(server.address());
         // Any path that does not exist: the app, with status 404, or a text where it is not built.
-        let is_found = response.starts_with("HTTP/1.1 200");
-        assert!(!is_found && !response.contains("watchfire_"), "{path}: {response}");
+        let response = format!("{}\n{}", answer.head, answer.text());
+        assert_ne!(answer.status, 200, "{path}: {response}");
+        assert!(!response.contains("watchfire_"), "{path}: {response}");
         assert!(!response.contains("denied"), "{path}: {response}");
     }
     // An application without pages has them on the same listener only.
@@ -155,7 +147,7 @@ fn the_operator_is_answered_while_the_event_loops_are_busy() {
         .channel("blocking", channel)
         .start()
         .expect("it starts");
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let reference = client.send("blocking", "phx_join", serde_json::json!({}));
     blocked.recv_timeout(DEADLINE).expect("the only event loop is blocked");
     assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
@@ -212,7 +204,7 @@ fn many_idle_connections_do_not_keep_the_operator_out() {
         assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)), "it is closed");
         assert!(started.elapsed() < DEADLINE);
     }
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     assert_eq!(client.push("phoenix", "heartbeat", serde_json::json!({}))["status"], "ok");
     assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
 }

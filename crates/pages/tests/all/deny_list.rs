@@ -8,8 +8,9 @@ use tempfile::NamedTempFile;
 use watchfire::{RunningServer, Settings, StartError};
 use watchfire_operator::{AdminError, AdminSettings};
 use watchfire_pages::{PageSettings, PagesError};
+use watchfire_testkit::{Client, Request};
 
-use crate::support::{Client, get, http_to, metric, settings};
+use crate::support::{get, metric, settings};
 use crate::{start, support, with_pages};
 
 const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -41,23 +42,17 @@ fn join(client: &mut Client, topic: &str, have: &str) -> Value {
 
 /// Makes a call of `/admin`. Returns the status and the JSON of its response.
 fn admin(server: &RunningServer, method: &str, path: &str, token: &str) -> (u16, Value) {
-    let response = http_to(
-        support::admin_address(server),
-        &format!(
-            "{method} /admin/{path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
-             connection: close\r\n\r\n"
-        ),
-    );
-    let (head, body) = response.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    let request = Request::new(method, &format!("/admin/{path}"));
+    let request = request.line(format!("authorization: Bearer {token}"));
+    let answer = request.to(support::admin_address(server));
+    (answer.status, answer.json_or_null())
 }
 
 #[test]
 fn a_join_of_a_denied_page_is_refused_and_other_pages_are_not_affected() {
     let list = DenyList::new(&format!("# by court order\nhttps://example.org/p/{CID}\n"));
     let server = start(list.settings());
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let refused = join(&mut client, PAGE, "all");
     assert_eq!(refused, json!({ "status": "error", "response": { "reason": "denied" } }));
     assert_eq!(join(&mut client, OTHER, "all")["status"], "ok");
@@ -68,7 +63,8 @@ fn a_join_of_a_denied_page_is_refused_and_other_pages_are_not_affected() {
 fn peers_of_a_newly_denied_page_are_notified_and_removed() {
     let list = DenyList::new("");
     let server = start(list.settings());
-    let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
+    let (mut holder, mut visitor) =
+        (Client::connect(server.address()), Client::connect(server.address()));
     let holder_id = join(&mut holder, PAGE, "all")["response"]["peer"].clone();
     join(&mut visitor, PAGE, "none");
     join(&mut visitor, OTHER, "none");
@@ -92,7 +88,7 @@ fn peers_of_a_newly_denied_page_are_notified_and_removed() {
 fn a_call_denies_a_page_at_once_and_changes_the_file() {
     let list = DenyList::new("# ours\n");
     let server = start(list.settings());
-    let mut holder = Client::connect(&server);
+    let mut holder = Client::connect(server.address());
     join(&mut holder, PAGE, "all");
     let response = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
     assert_eq!(response, (200, json!({ "denied": true, "changed": true, "failed": 0 })));
@@ -158,7 +154,8 @@ fn the_pages_and_relayed_bytes_of_an_address_are_limited() {
     settings.section_mut::<watchfire_pages::PageLimits>().pages_per_address_max = 2;
     settings.section_mut::<watchfire_pages::PageLimits>().relay_bytes_per_day_per_address = 1_000;
     let server = start(settings);
-    let (mut one, mut other) = (Client::connect(&server), Client::connect(&server));
+    let (mut one, mut other) =
+        (Client::connect(server.address()), Client::connect(server.address()));
     let peer = join(&mut one, PAGE, "all")["response"]["peer"].clone();
     assert_eq!(join(&mut other, PAGE, "none")["status"], "ok");
     let third = join(&mut other, OTHER, "none");
@@ -189,13 +186,14 @@ fn the_reply_says_when_a_page_was_last_available_if_the_settings_allow_it() {
     remembering.section_mut::<PageSettings>().last_available_kept = Duration::from_secs(60);
     for (settings, is_remembered) in [(remembering, true), (settings(), false)] {
         let server = start(settings);
-        let (mut visitor, mut holder) = (Client::connect(&server), Client::connect(&server));
+        let (mut visitor, mut holder) =
+            (Client::connect(server.address()), Client::connect(server.address()));
         assert!(join(&mut visitor, PAGE, "none")["response"]["last_available"].is_null());
         join(&mut holder, PAGE, "all");
         drop(holder);
         visitor.receive_event("unavailable");
         drop(visitor);
-        let mut late = Client::connect(&server);
+        let mut late = Client::connect(server.address());
         let reply = join(&mut late, PAGE, "none");
         assert_eq!(reply["response"]["last_available"].is_u64(), is_remembered, "{reply}");
     }

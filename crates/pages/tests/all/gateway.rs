@@ -2,7 +2,6 @@
 //! peer on one of them has it, and no longer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
@@ -12,12 +11,12 @@ use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{Have, PageClient, PageClientOptions, PageStatus, ServerUrl};
 use watchfire_pages::P2pSettings;
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
+use watchfire_testkit::{DEADLINE, eventually_async};
 
 use crate::start;
 use crate::support::settings;
 
 /// Enough for a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
 const FILE_BYTES: usize = 3_000_000;
 
 fn gateway_addresses(server: &RunningServer) -> Vec<String> {
@@ -126,12 +125,10 @@ async fn any_gateway_has(servers: &[&RunningServer], blocks: &Peer, root: &Cid) 
 
 /// Waits until Bitswap streams are open to so many peers.
 async fn connected_to(host: &Host, peers: usize) {
-    let opened = async {
-        while host.stats().await.expect("the host runs").peers < peers {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(DEADLINE, opened).await.expect("the streams open");
+    eventually_async("the streams open", async || {
+        host.stats().await.expect("the host runs").peers >= peers
+    })
+    .await;
 }
 
 /// The blocks of the page that a peer has: the root, and its leaves.

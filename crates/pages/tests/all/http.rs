@@ -1,8 +1,9 @@
 //! The HTTP routes of pages.
 
 use watchfire_pages::PageSettings;
+use watchfire_testkit::Client;
 
-use crate::support::{self, Client, get, settings};
+use crate::support::{self, get, settings};
 use crate::{server, start};
 
 #[test]
@@ -11,7 +12,7 @@ fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
     let mut settings = settings();
     settings.section_mut::<PageSettings>().status_page = true;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let page = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
     client.join(page, serde_json::json!({ "have": "all" }));
     let response = get(&server, "/status");
@@ -28,7 +29,7 @@ fn metrics_count_clients_joins_and_refusals() {
     let mut settings = settings();
     settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("rooms:lobby", serde_json::json!({}));
     client.join("unknown", serde_json::json!({}));
     assert_eq!(support::metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
@@ -47,7 +48,7 @@ fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
         let mut settings = settings();
         settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = is_open;
         let server = start(settings);
-        let mut client = Client::connect(&server);
+        let mut client = Client::connect(server.address());
         let reply = client.join("rooms:lobby", serde_json::json!({}));
         let unmatched = serde_json::json!({
             "status": "error", "response": { "reason": "unmatched topic" },

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Settings};
 use watchfire_operator::AdminSettings;
+use watchfire_testkit::{Answer, Client, Request, eventually, find};
 
-use crate::support::{Client, http_to, metric, settings};
+use crate::support::{metric, settings};
 use crate::{start, support};
 
 const TOKEN: &str = "a token of the operator";
-const DEADLINE: Duration = Duration::from_secs(20);
 
 fn rooms() -> Settings {
     let mut settings = settings();
@@ -26,22 +26,17 @@ fn with_token() -> Settings {
     settings
 }
 
-/// A request to the operator's listener: the status, the head and the body.
-fn request(server: &RunningServer, line: &str, headers: &[&str]) -> (u16, String, String) {
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-    let request =
-        format!("{line} HTTP/1.1\r\nhost: localhost\r\n{headers}connection: close\r\n\r\n");
-    let response = http_to(support::admin_address(server), &request);
-    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    (status, head.to_owned(), body.to_owned())
+/// A request to the operator's listener, such as `GET /metrics`.
+fn request(server: &RunningServer, line: &str, headers: &[&str]) -> Answer {
+    let (method, path) = line.split_once(' ').expect("a method and a path");
+    Request::new(method, path).lines(headers).to(support::admin_address(server))
 }
 
 fn call(server: &RunningServer, line: &str, token: &str) -> (u16, Value) {
     let authorization = format!("authorization: Bearer {token}");
     let headers: &[&str] = if token.is_empty() { &[] } else { &[&authorization] };
-    let (status, _, body) = request(server, line, headers);
-    (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    let answer = request(server, line, headers);
+    (answer.status, answer.json_or_null())
 }
 
 fn read(server: &RunningServer, path: &str) -> Value {
@@ -51,15 +46,12 @@ fn read(server: &RunningServer, path: &str) -> Value {
 }
 
 fn read_until(server: &RunningServer, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let value = read(server, path);
-        if holds(&value) {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "timeout: {value}");
-        std::thread::yield_now();
-    }
+    find(path, || Some(read(server, path)).filter(&holds))
+}
+
+/// Waits until there is no such connection.
+fn until_gone(server: &RunningServer, line: &str) {
+    eventually("the connection is gone", || call(server, line, TOKEN).0 == 404);
 }
 
 /// The connections in an order, without those that speak HTTP only.
@@ -81,7 +73,7 @@ fn each_kind_of_trouble_has_a_section_in_the_documentation() {
 #[test]
 fn the_state_has_the_figures_of_the_last_second() {
     let server = start(rooms());
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("rooms:a", json!({}));
     let state = read_until(&server, "/admin/state", |state| {
         state["latest"]["clients_websocket"] == 1.0 && state["latest"]["messages"].is_number()
@@ -116,7 +108,7 @@ fn the_state_has_the_figures_of_the_last_second() {
 #[test]
 fn connections_are_found_by_order_topic_and_address() {
     let server = start(rooms());
-    let mut clients: Vec<Client> = (0..30).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..30).map(|_| Client::connect(server.address())).collect();
     for (index, client) in clients.iter_mut().enumerate() {
         for room in 0..=index % 5 {
             client.join(&format!("rooms:{room}"), json!({}));
@@ -150,24 +142,20 @@ fn connections_are_found_by_order_topic_and_address() {
 #[test]
 fn a_slow_reader_is_the_first_by_queued_bytes() {
     let server = start(rooms());
-    let mut reader = Client::connect(&server);
+    let mut reader = Client::connect(server.address());
     reader.join("rooms:a", json!({}));
-    let mut slow = Client::connect(&server);
+    let mut slow = Client::connect(server.address());
     slow.join("rooms:a", json!({}));
     slow.join("rooms:slow", json!({}));
-    let mut sender = Client::connect(&server);
+    let mut sender = Client::connect(server.address());
     sender.join("rooms:slow", json!({}));
-    let deadline = Instant::now() + DEADLINE;
-    let first = loop {
+    let first = find("a queue", || {
         for _ in 0..20 {
             sender.push("rooms:slow", "new_msg", json!({ "body": "x".repeat(16_000) }));
         }
         let found = websockets(&server, "&sort=queued_bytes&limit=1").remove(0);
-        if found["queued_bytes"].as_u64() > Some(0) {
-            break found;
-        }
-        assert!(Instant::now() < deadline, "no queue: {found}");
-    };
+        (found["queued_bytes"].as_u64() > Some(0)).then_some(found)
+    });
     assert!(first["topics"].as_array().unwrap().contains(&json!("rooms:slow")), "{first}");
     assert!(first["tcp"]["unsent_bytes"].as_u64() > Some(0), "{first}");
 }
@@ -175,7 +163,7 @@ fn a_slow_reader_is_the_first_by_queued_bytes() {
 #[test]
 fn the_operator_closes_a_connection_with_the_token_only() {
     let server = start(with_token());
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("rooms:a", json!({}));
     let (status, found) = call(&server, "GET /admin/connections?transport=websocket", TOKEN);
     assert_eq!(status, 200);
@@ -185,10 +173,7 @@ fn the_operator_closes_a_connection_with_the_token_only() {
     assert_eq!(call(&server, &line, "another token of somebody").0, 401);
     assert_eq!(call(&server, &line, TOKEN), (200, json!({ "disconnected": true })));
     assert_eq!(client.receive_close(), 1001);
-    let deadline = Instant::now() + DEADLINE;
-    while call(&server, &line, TOKEN).0 != 404 {
-        assert!(Instant::now() < deadline, "the connection is still there");
-    }
+    until_gone(&server, &line);
     for path in ["state", "history", "events", "connections", "topics"] {
         assert_eq!(call(&server, &format!("GET /admin/{path}"), "").0, 401, "{path}");
     }
@@ -197,31 +182,31 @@ fn the_operator_closes_a_connection_with_the_token_only() {
 #[test]
 fn the_operator_watches_the_messages_of_one_connection() {
     let server = start(with_token());
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("rooms:a", json!({}));
     let found = call(&server, "GET /admin/connections?transport=websocket", TOKEN).1;
     let id = found["connections"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/admin/connections/{id}/messages");
-    let read = |after: u64| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
+    let read = |after: usize| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
     assert_eq!(read(0)["messages"], json!([]), "the watch begins with the first call");
-    let mut other = Client::connect(&server);
+    let mut other = Client::connect(server.address());
     other.join("rooms:a", json!({}));
     client.push("rooms:a", "new_msg", json!({ "body": "secret" }));
     client.receive_event("new_msg");
     other.push("rooms:a", "new_msg", json!({ "body": "another" }));
     client.receive_event("new_msg");
     let first = read(0);
-    let names = first["messages"].as_array().unwrap().iter().map(|message| {
-        assert_eq!(message["topic"], "rooms:a");
-        let text = |name: &str| message[name].as_str().unwrap().to_owned();
-        (text("direction"), text("event"), message["payload_bytes"].as_u64().unwrap())
-    });
-    let names: Vec<_> = names.collect();
-    let message = |direction: &str, event: &str, bytes| (direction.into(), event.into(), bytes);
-    assert!(names.contains(&message("received", "new_msg", 17)), "{names:?}");
-    assert!(names.contains(&message("sent", "new_msg", 18)), "{names:?}");
+    let messages = first["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|message| message["topic"] == "rooms:a"), "{first}");
+    for (direction, bytes) in [("received", 17), ("sent", 18)] {
+        let is_there = messages.iter().any(|message| {
+            (&message["direction"], &message["event"]) == (&json!(direction), &json!("new_msg"))
+                && message["payload_bytes"] == bytes
+        });
+        assert!(is_there, "{direction}: {first}");
+    }
     assert!(!first.to_string().contains("secret"), "{first}");
-    let last = first["messages"].as_array().unwrap().len() as u64;
+    let last = messages.len();
 
     let payloads = format!("PUT /admin/connections/{id}/payloads?shown=true");
     assert_eq!(call(&server, &payloads, "").0, 401);
@@ -232,16 +217,13 @@ fn the_operator_watches_the_messages_of_one_connection() {
     assert_eq!(later["has_payloads"], true);
     assert_eq!(later["messages"][0]["payload"], r#"{"body":"secret"}"#, "{later}");
     drop(client);
-    let deadline = Instant::now() + DEADLINE;
-    while call(&server, &format!("GET {path}"), TOKEN).0 != 404 {
-        assert!(Instant::now() < deadline, "the connection is still there");
-    }
+    until_gone(&server, &format!("GET {path}"));
 }
 
 #[test]
 fn a_denied_address_has_no_connection_until_it_is_allowed() {
     let server = start(with_token());
-    let mut clients: Vec<Client> = (0..700).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..700).map(|_| Client::connect(server.address())).collect();
     clients[0].join("rooms:a", json!({}));
     let path = "/admin/addresses/denied";
     assert_eq!(call(&server, &format!("PUT {path}/127.0.0.1"), "").0, 401);
@@ -261,7 +243,7 @@ fn a_denied_address_has_no_connection_until_it_is_allowed() {
     assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"address_denied\"}"), 1);
     let (status, allowed) = call(&server, &format!("DELETE {path}/127.0.0.1"), TOKEN);
     assert_eq!((status, &allowed["was_denied"]), (200, &json!(true)));
-    Client::connect(&server).join("rooms:a", json!({}));
+    Client::connect(server.address()).join("rooms:a", json!({}));
     let events = call(&server, "GET /admin/events", TOKEN).1.to_string();
     assert!(events.contains("address_denied") && events.contains("address_allowed"), "{events}");
 }
@@ -295,7 +277,7 @@ fn fifty_clients_get_whole_metrics_at_the_same_time() {
             });
         }
     });
-    Client::connect(&server).join("rooms:a", json!({}));
+    Client::connect(server.address()).join("rooms:a", json!({}));
 }
 
 #[test]
@@ -332,7 +314,7 @@ fn the_level_of_the_log_changes_while_the_server_runs() {
 #[test]
 fn without_a_token_the_listener_only_reads() {
     let server = start(rooms());
-    let _client = Client::connect(&server);
+    let _client = Client::connect(server.address());
     let id = websockets(&server, "")[0]["id"].as_str().unwrap().to_owned();
     let (status, answer) = call(&server, &format!("POST /admin/connections/{id}/disconnect"), "");
     assert_eq!((status, &answer["reason"]), (403, &json!("no token")));
@@ -367,7 +349,7 @@ fn bad_parameters_get_clear_errors() {
 #[test]
 fn names_of_topics_are_returned_as_they_are() {
     let server = start(rooms());
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let topic = format!("rooms:<img src=x onerror=alert(1)>\u{1}\u{202e}{}", "y".repeat(150));
     assert_eq!(client.join(&topic, json!({}))["status"], "ok");
     assert_eq!(read(&server, "/admin/topics")["topics"][0]["topic"], json!(topic));
@@ -377,8 +359,9 @@ fn names_of_topics_are_returned_as_they_are() {
 #[test]
 fn the_page_is_served_without_the_token_and_runs_only_its_own_code() {
     let server = start(with_token());
-    let (status, head, body) = request(&server, "GET /", &[]);
-    assert_eq!(status, 200);
+    let page = request(&server, "GET /", &[]);
+    assert_eq!(page.status, 200);
+    let (head, body) = (&page.head, page.text());
     assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
     assert!(head.contains("script-src 'self'") && !head.contains("unsafe"), "{head}");
     // Every file that the page names is served.
@@ -388,14 +371,17 @@ fn the_page_is_served_without_the_token_and_runs_only_its_own_code() {
     assert!(files.len() >= 2, "{body}");
     for file in files {
         let path = file.trim_start_matches('.').trim_start_matches('/');
-        assert_eq!(request(&server, &format!("GET /{path}"), &[]).0, 200, "{file}");
+        assert_eq!(request(&server, &format!("GET /{path}"), &[]).status, 200, "{file}");
     }
     // Its requests have an origin when they change something; those of websites are refused.
     let own = "origin: http://localhost";
-    assert_eq!(request(&server, "POST /admin/connections/1-1-1-1/disconnect", &[own]).0, 401);
+    assert_eq!(request(&server, "POST /admin/connections/1-1-1-1/disconnect", &[own]).status, 401);
     let other = "origin: http://evil.example";
-    assert_eq!(request(&server, "POST /admin/connections/1-1-1-1/disconnect", &[other]).0, 403);
-    assert_eq!(request(&server, "GET /", &[other]).0, 403);
+    assert_eq!(
+        request(&server, "POST /admin/connections/1-1-1-1/disconnect", &[other]).status,
+        403
+    );
+    assert_eq!(request(&server, "GET /", &[other]).status, 403);
 }
 
 #[test]
@@ -404,7 +390,7 @@ fn a_restart_shows_the_past() {
     let mut settings = rooms();
     settings.section_mut::<AdminSettings>().history_file = folder.path().join("history");
     let server = start(settings.clone());
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("rooms:a", json!({}));
     let before = read_until(&server, "/admin/history", |history| {
         history["rows"].as_array().unwrap().len() >= 2

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use watchfire::Server;
 use watchfire_api::{Api, ApiSettings};
 use watchfire_pages::{P2pSettings, PageSettings, Pages, PagesError, StunSettings};
+use watchfire_testkit::Client;
 
-use crate::support::{Client, metric, settings, settings_without_operator};
+use crate::support::{metric, settings, settings_without_operator};
 use crate::{server, start, support, with_pages};
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -23,7 +24,8 @@ fn peer_bytes(id: &Value) -> [u8; 8] {
 #[test]
 fn a_visitor_and_a_holder_are_introduced_to_each_other() {
     let server = server();
-    let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
+    let (mut holder, mut visitor) =
+        (Client::connect(server.address()), Client::connect(server.address()));
     let first = join(&mut holder, "all");
     assert_eq!(first["peers"], json!([]));
     assert_eq!(first["counts"], json!({ "watching": 1, "holders": 1, "partial": 0 }));
@@ -41,7 +43,7 @@ fn a_visitor_and_a_holder_are_introduced_to_each_other() {
 #[test]
 fn a_relayed_segment_arrives_with_its_senders_peer_id_and_is_acknowledged() {
     let server = server();
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let a_id = join(&mut a, "all")["peer"].clone();
     let b_id = join(&mut b, "none")["peer"].clone();
 
@@ -59,8 +61,11 @@ fn a_relayed_segment_arrives_with_its_senders_peer_id_and_is_acknowledged() {
 #[test]
 fn a_segment_sent_with_the_join_goes_to_the_first_peer_that_has_the_page() {
     let server = server();
-    let (mut a, mut b, mut c) =
-        (Client::connect(&server), Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b, mut c) = (
+        Client::connect(server.address()),
+        Client::connect(server.address()),
+        Client::connect(server.address()),
+    );
     join(&mut a, "none");
     let first = [&[0; 8][..], b"a request"].concat();
     let refused = a.send_bytes(PAGE, "relay", &first);
@@ -79,7 +84,7 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
     settings.section_mut::<watchfire_pages::PageLimits>().relay_frame_bytes_max = 100;
     settings.section_mut::<watchfire_pages::PageLimits>().relay_bytes_per_second_per_peer = 150;
     let server = start(settings);
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let a_id = join(&mut a, "all")["peer"].clone();
     join(&mut b, "none");
     let mut relay = |to: [u8; 8], bytes: usize| {
@@ -100,7 +105,8 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
 #[test]
 fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() {
     let server = server();
-    let (mut waiting, mut holder) = (Client::connect(&server), Client::connect(&server));
+    let (mut waiting, mut holder) =
+        (Client::connect(server.address()), Client::connect(server.address()));
     join(&mut waiting, "none");
     join(&mut holder, "none");
     assert_eq!(holder.push(PAGE, "have", json!({ "have": "all" }))["status"], "ok");
@@ -113,7 +119,7 @@ fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() 
 #[test]
 fn an_invalid_page_or_payload_is_refused_with_a_reason() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     for name in ["", "hello", "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH", "BAFKREI"] {
         let reply = client.join(&format!("page:{name}"), json!({ "have": "none" }));
         assert_eq!(reply["response"]["reason"], "not a CID", "{name}: {reply}");
@@ -127,11 +133,11 @@ fn an_invalid_page_or_payload_is_refused_with_a_reason() {
 #[test]
 fn a_node_is_marked_as_one_and_unknown_kinds_count_as_tabs() {
     let server = server();
-    let mut node = Client::connect(&server);
+    let mut node = Client::connect(server.address());
     let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
     let marked = json!({ "peer": joined["response"]["peer"], "have": "all", "kind": "node" });
     let kinds = [json!("tab"), json!(["node"]), json!("x".repeat(1000)), json!(null), json!(7)];
-    let mut others: Vec<Client> = kinds.iter().map(|_| Client::connect(&server)).collect();
+    let mut others: Vec<Client> = kinds.iter().map(|_| Client::connect(server.address())).collect();
     for (client, kind) in others.iter_mut().zip(kinds) {
         let joined = client.join(PAGE, json!({ "have": "none", "kind": kind }));
         assert_eq!(joined["status"], "ok", "{joined}");
@@ -148,10 +154,10 @@ fn a_node_is_marked_as_one_and_unknown_kinds_count_as_tabs() {
 #[test]
 fn nodes_are_also_counted_separately_if_there_are_any() {
     let server = server();
-    let mut tab = Client::connect(&server);
+    let mut tab = Client::connect(server.address());
     let alone = join(&mut tab, "some");
     assert_eq!(alone["counts"], json!({ "watching": 1, "holders": 0, "partial": 1 }));
-    let mut node = Client::connect(&server);
+    let mut node = Client::connect(server.address());
     let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
     let nodes = json!({ "watching": 1, "holders": 1, "partial": 0 });
     let both = json!({ "watching": 2, "holders": 1, "partial": 1, "nodes": nodes });
@@ -164,7 +170,7 @@ fn nodes_are_also_counted_separately_if_there_are_any() {
 #[test]
 fn a_peer_can_request_more_peers() {
     let server = server();
-    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(server.address())).collect();
     for client in &mut clients {
         join(client, "all");
     }
@@ -176,13 +182,14 @@ fn a_peer_can_request_more_peers() {
 #[test]
 fn a_client_that_joined_with_another_number_of_visitors_receives_the_current_one() {
     let server = server();
-    let (mut first, mut second) = (Client::connect(&server), Client::connect(&server));
+    let (mut first, mut second) =
+        (Client::connect(server.address()), Client::connect(server.address()));
     for client in [&mut first, &mut second] {
         client.join("site", json!({}));
         while client.receive_event("visitors") != json!({ "visitors": 2 }) {}
     }
     // Both happen within the second after the last broadcast.
-    let mut third = Client::connect(&server);
+    let mut third = Client::connect(server.address());
     assert_eq!(third.join("site", json!({}))["response"], json!({ "visitors": 3 }));
     drop(second);
     while third.receive_event("visitors") != json!({ "visitors": 2 }) {}
@@ -191,9 +198,9 @@ fn a_client_that_joined_with_another_number_of_visitors_receives_the_current_one
 #[test]
 fn the_number_of_visitors_is_sent_to_clients_that_joined_the_topic() {
     let server = server();
-    let mut first = Client::connect(&server);
+    let mut first = Client::connect(server.address());
     assert_eq!(first.join("site", json!({}))["response"], json!({ "visitors": 1 }));
-    let _second = Client::connect(&server);
+    let _second = Client::connect(server.address());
     loop {
         // An earlier broadcast may not count the second client.
         if first.receive_event("visitors") == json!({ "visitors": 2 }) {
@@ -205,13 +212,13 @@ fn the_number_of_visitors_is_sent_to_clients_that_joined_the_topic() {
 #[test]
 fn a_terminal_that_shares_a_page_is_no_visitor() {
     let server = server();
-    let mut terminal = Client::connect(&server);
+    let mut terminal = Client::connect(server.address());
     let reply = terminal.join(PAGE, json!({ "have": "all", "kind": "node" }));
     assert_eq!(reply["status"], "ok", "{reply}");
-    let mut tab = Client::connect(&server);
+    let mut tab = Client::connect(server.address());
     assert_eq!(tab.join("site", json!({}))["response"], json!({ "visitors": 1 }));
     // A reader without the app, as in an element of another site.
-    let mut reader = Client::connect(&server);
+    let mut reader = Client::connect(server.address());
     join(&mut reader, "none");
     while tab.receive_event("visitors") != json!({ "visitors": 2 }) {}
     terminal.push(PAGE, "phx_leave", json!({}));
@@ -227,7 +234,7 @@ fn signal(client: &mut Client, to: [u8; 8], text: &[u8]) -> Value {
 #[test]
 fn a_signal_arrives_with_its_senders_peer_id_and_does_not_count_as_relayed_bytes() {
     let server = server();
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let a_id = join(&mut a, "all")["peer"].clone();
     let b_id = join(&mut b, "none")["peer"].clone();
     assert_eq!(signal(&mut b, peer_bytes(&a_id), b"{\"kind\":\"offer\"}"), json!({}));
@@ -243,7 +250,7 @@ fn a_signal_beyond_a_limit_is_refused() {
     settings.section_mut::<watchfire_pages::PageLimits>().signal_bytes_max = 100;
     settings.section_mut::<watchfire_pages::PageLimits>().signals_per_second_per_peer = 1;
     let server = start(settings);
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let a_id = peer_bytes(&join(&mut a, "all")["peer"]);
     let b_id = peer_bytes(&join(&mut b, "none")["peer"]);
     let too_large = json!({ "reason": "signal too large", "max": 100 });
@@ -266,7 +273,7 @@ fn a_signal_beyond_a_limit_is_refused() {
 #[test]
 fn the_reply_to_a_join_has_the_stun_port_and_stun_answers_there() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let stun = join(&mut client, "none")["stun"].clone();
     let port = stun["port"].as_u64().expect("a port");
     assert_eq!(stun, json!({ "port": port }));
@@ -285,13 +292,13 @@ fn stun_uses_the_addresses_of_the_settings() {
     elsewhere.section_mut::<StunSettings>().listen = vec!["[::1]:0".parse().unwrap()];
     elsewhere.section_mut::<StunSettings>().announce = "stun.example.org:3478".into();
     let server = start(elsewhere);
-    let stun = join(&mut Client::connect(&server), "none")["stun"].clone();
+    let stun = join(&mut Client::connect(server.address()), "none")["stun"].clone();
     assert_eq!(stun, json!({ "host": "stun.example.org", "port": 3478 }));
 
     let mut without = settings();
     without.section_mut::<StunSettings>().enabled = false;
     let server = start(without);
-    assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
+    assert_eq!(join(&mut Client::connect(server.address()), "none").get("stun"), None);
     assert!(!support::metrics(&server).contains("watchfire_stun"));
 
     let mut wrong = settings();

@@ -1,13 +1,14 @@
 //! Sprites, over channels and over plain HTTP.
 
-use std::io::{Read, Write};
+use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Settings};
+use watchfire_testkit::{Answer, Client, Request, eventually};
 
-use crate::support::{Client, get, http, metric, settings};
+use crate::support::{get, http, metric, settings};
 use crate::{server, start};
 
 const GRID: &str = "sprites:meadow";
@@ -28,21 +29,18 @@ fn throw(edge: &str) -> Value {
     json!({ "sprite": "cat", "edge": edge, "at": 0.25, "velocity": { "x": 900, "y": -20 } })
 }
 
-/// Sends a plain HTTP request. Returns the status and the JSON of the response.
-fn request(server: &RunningServer, method: &str, path: &str, body: &str) -> (u16, Value) {
-    let len = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
-    parse_response(&http(server, &format!("{head}content-length: {len}\r\n\r\n{body}")))
+/// The status and the JSON of an answer.
+fn parse(answer: &Answer) -> (u16, Value) {
+    (answer.status, answer.json())
 }
 
-fn parse_response(response: &str) -> (u16, Value) {
-    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).expect(response);
-    let body = response.split("\r\n\r\n").nth(1).expect("a body");
-    (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("not JSON: {response}")))
+/// Sends a plain HTTP request.
+fn post_to(server: &RunningServer, path: &str, body: &str) -> (u16, Value) {
+    parse(&Request::post(path, body).to(server.address()))
 }
 
 fn post(server: &RunningServer, call: &str, body: &Value) -> (u16, Value) {
-    request(server, "POST", &format!("/sprites/meadow/{call}"), &body.to_string())
+    post_to(server, &format!("/sprites/meadow/{call}"), &body.to_string())
 }
 
 fn join_polling(server: &RunningServer) -> Value {
@@ -51,12 +49,13 @@ fn join_polling(server: &RunningServer) -> Value {
     body
 }
 
-fn poll(server: &RunningServer, token: &Value) -> (u16, Value) {
-    parse_response(&get(server, &poll_path(token)))
+fn poll_request(token: &Value) -> Request {
+    let token = token.as_str().expect("a token");
+    Request::get(&format!("/sprites/meadow/poll?token={token}"))
 }
 
-fn poll_path(token: &Value) -> String {
-    format!("/sprites/meadow/poll?token={}", token.as_str().expect("a token"))
+fn poll(server: &RunningServer, token: &Value) -> (u16, Value) {
+    parse(&poll_request(token).to(server.address()))
 }
 
 /// A poll without a response yet.
@@ -64,31 +63,23 @@ struct WaitingPoll(TcpStream);
 
 impl WaitingPoll {
     fn start(server: &RunningServer, token: &Value) -> WaitingPoll {
-        let mut stream = TcpStream::connect(server.address()).expect("the server listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
-        let path = poll_path(token);
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-            .expect("the request is sent");
-        WaitingPoll(stream)
+        WaitingPoll(poll_request(token).send(server.address()).expect("the request is sent"))
     }
 
-    fn response(mut self) -> (u16, Value) {
-        let mut response = String::new();
-        self.0.read_to_string(&mut response).expect("the response is text");
-        parse_response(&response)
+    fn response(self) -> (u16, Value) {
+        parse(&Answer::read(self.0))
     }
 }
 
 fn wait_until_parked(server: &RunningServer, polls: u64) {
-    while metric(server, r#"watchfire_sockets_connections{state="parked"}"#) != polls {
-        std::thread::yield_now();
-    }
+    let parked = r#"watchfire_sockets_connections{state="parked"}"#;
+    eventually("the polls are parked", || metric(server, parked) == polls);
 }
 
 #[test]
 fn a_throw_arrives_at_the_neighbour_at_that_edge_and_comes_in_at_the_opposite_edge() {
     let server = server();
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let first = join(&mut a, json!({}));
     let none = json!({ "left": null, "right": null, "up": null, "down": null });
     assert_eq!(first["neighbours"], none);
@@ -114,7 +105,7 @@ fn a_throw_arrives_at_the_neighbour_at_that_edge_and_comes_in_at_the_opposite_ed
 #[test]
 fn each_of_many_peers_has_one_right_and_one_left_neighbour() {
     let server = server();
-    let mut clients: Vec<Client> = (0..12).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..12).map(|_| Client::connect(server.address())).collect();
     let ids: Vec<Value> =
         clients.iter_mut().map(|client| join(client, json!({}))["peer"].clone()).collect();
     for client in &mut clients {
@@ -134,7 +125,7 @@ fn each_of_many_peers_has_one_right_and_one_left_neighbour() {
 #[test]
 fn a_throw_of_a_peer_alone_returns_at_the_opposite_edge() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     join(&mut client, json!({}));
     let reply = client.push(GRID, "throw", throw("up"));
     assert_eq!(reply, json!({ "status": "ok", "response": { "wrapped": true } }));
@@ -146,7 +137,7 @@ fn a_reload_gets_its_slot_back_and_meanwhile_throws_return() {
         settings.section_mut::<watchfire_pages::SpriteSettings>().reservation_period =
             Duration::from_secs(600)
     });
-    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     join(&mut a, json!({}));
     let slot = join(&mut b, json!({}));
     a.receive_event("neighbours");
@@ -155,7 +146,7 @@ fn a_reload_gets_its_slot_back_and_meanwhile_throws_return() {
     let reply = a.push(GRID, "throw", throw("right"));
     assert_eq!(reply["response"], json!({ "wrapped": true }));
 
-    let mut b = Client::connect(&server);
+    let mut b = Client::connect(server.address());
     let back = join(&mut b, json!({ "token": slot["token"] }));
     assert_eq!((&back["peer"], &back["token"]), (&slot["peer"], &slot["token"]));
     assert_eq!(a.receive_event("neighbours")["right"], slot["peer"]);
@@ -169,7 +160,7 @@ fn a_slot_is_closed_when_its_reservation_expires() {
         settings.section_mut::<watchfire_pages::SpriteSettings>().reservation_period =
             Duration::ZERO
     });
-    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.address())).collect();
     let slots: Vec<Value> = clients.iter_mut().map(|c| join(c, json!({}))).collect();
     drop(clients.remove(0));
     let other = &slots[2]["peer"];
@@ -180,7 +171,8 @@ fn a_slot_is_closed_when_its_reservation_expires() {
 #[test]
 fn the_older_of_two_tabs_with_one_token_loses_the_slot() {
     let server = server();
-    let (mut older, mut newer) = (Client::connect(&server), Client::connect(&server));
+    let (mut older, mut newer) =
+        (Client::connect(server.address()), Client::connect(server.address()));
     let slot = join(&mut older, json!({}));
     let taken = join(&mut newer, json!({ "token": slot["token"] }));
     assert_eq!(taken["peer"], slot["peer"]);
@@ -195,7 +187,7 @@ fn the_older_of_two_tabs_with_one_token_loses_the_slot() {
 #[test]
 fn an_invalid_throw_is_refused_with_the_reason() {
     let server = server();
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     join(&mut client, json!({}));
     let cases = [
         ("at", json!(1.5), "at is a number from 0 to 1"),
@@ -220,7 +212,7 @@ fn an_invalid_throw_is_refused_with_the_reason() {
         let body = throw("left").to_string().replace("0.25", text);
         let token = join_polling(&server)["token"].clone();
         let body = body.replacen('{', &format!("{{\"token\":{token},"), 1);
-        let (status, response) = request(&server, "POST", "/sprites/meadow/throw", &body);
+        let (status, response) = post_to(&server, "/sprites/meadow/throw", &body);
         assert_eq!((status, &response["reason"]), (400, &json!("bad throw")), "{text}");
     }
 }
@@ -231,7 +223,7 @@ fn grids_slots_and_names_are_limited() {
         settings.section_mut::<watchfire_pages::PageLimits>().grids_max = 2;
         settings.section_mut::<watchfire_pages::PageLimits>().grid_peers_max = 3;
     });
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     for name in ["", "a/b", "a b", &"x".repeat(65)] {
         let reply = client.join(&format!("sprites:{name}"), json!({}));
         assert_eq!(reply["response"]["reason"], "invalid grid name", "{name}");
@@ -241,13 +233,13 @@ fn grids_slots_and_names_are_limited() {
     assert_eq!(client.join("sprites:b", json!({}))["status"], "ok");
     let refused = json!({ "reason": "too many grids", "max": 2 });
     assert_eq!(client.join("sprites:c", json!({}))["response"], refused);
-    assert_eq!(request(&server, "POST", "/sprites/c/join", "").1, refused);
-    assert_eq!(request(&server, "POST", "/sprites/a/join", "").0, 200);
+    assert_eq!(post_to(&server, "/sprites/c/join", "").1, refused);
+    assert_eq!(post_to(&server, "/sprites/a/join", "").0, 200);
     assert_eq!(metric(&server, "watchfire_sprites_grids"), 2);
     assert_eq!(metric(&server, "watchfire_sprites_peers"), 3);
     let full = json!({ "reason": "grids full", "max": 3 });
-    assert_eq!(request(&server, "POST", "/sprites/a/join", ""), (503, full));
-    assert_eq!(request(&server, "POST", "/sprites/%20/join", "").0, 400);
+    assert_eq!(post_to(&server, "/sprites/a/join", ""), (503, full));
+    assert_eq!(post_to(&server, "/sprites/%20/join", "").0, 400);
 }
 
 #[test]
@@ -267,7 +259,7 @@ fn pages_of_other_origins_take_no_place_on_a_grid() {
 #[test]
 fn a_poll_waits_until_a_sprite_arrives() {
     let server = server();
-    let mut thrower = Client::connect(&server);
+    let mut thrower = Client::connect(server.address());
     join(&mut thrower, json!({}));
     let slot = join_polling(&server);
     thrower.receive_event("neighbours");
@@ -288,7 +280,7 @@ fn a_poll_waits_until_a_sprite_arrives() {
 #[test]
 fn a_polling_peer_can_throw_and_its_token_is_stale_after_it_left() {
     let server = server();
-    let mut neighbour = Client::connect(&server);
+    let mut neighbour = Client::connect(server.address());
     join(&mut neighbour, json!({}));
     let slot = join_polling(&server);
     let mut thrown = throw("right");
@@ -315,7 +307,7 @@ fn an_invalid_token_is_stale() {
         assert_eq!(poll(&server, &json!(token)), stale);
         assert_eq!(post(&server, "leave", &json!({ "token": token })), stale);
     }
-    let elsewhere = request(&server, "POST", "/sprites/desert/join", "").1;
+    let elsewhere = post_to(&server, "/sprites/desert/join", "").1;
     assert_eq!(poll(&server, &elsewhere["token"]), stale, "the token of another grid");
 }
 
@@ -327,7 +319,7 @@ fn a_newer_poll_of_the_same_peer_ends_the_older_one() {
     wait_until_parked(&server, 1);
     let newer = WaitingPoll::start(&server, &slot["token"]);
     assert_eq!(older.response(), (409, json!({ "reason": "a newer poll waits" })));
-    let mut neighbour = Client::connect(&server);
+    let mut neighbour = Client::connect(server.address());
     let other = join(&mut neighbour, json!({}));
     let (status, body) = newer.response();
     assert_eq!((status, &body["neighbours"]["up"]), (200, &other["peer"]));
@@ -348,7 +340,7 @@ fn a_neighbour_with_a_full_queue_accepts_no_throws_until_it_polls() {
     let server = start_with(|settings| {
         settings.section_mut::<watchfire_pages::PageLimits>().arrivals_queued_max = 2
     });
-    let mut thrower = Client::connect(&server);
+    let mut thrower = Client::connect(server.address());
     join(&mut thrower, json!({}));
     let slot = join_polling(&server);
     let mut thrown = || thrower.push(GRID, "throw", throw("left"))["response"].clone();
@@ -363,21 +355,18 @@ fn a_throw_that_is_too_large_gets_413() {
     let server = server();
     let slot = join_polling(&server);
     let body = json!({ "token": slot["token"], "sprite": "x".repeat(4_000) }).to_string();
-    let (status, body) = request(&server, "POST", "/sprites/meadow/throw", &body);
+    let (status, body) = post_to(&server, "/sprites/meadow/throw", &body);
     assert_eq!((status, body), (413, json!({ "reason": "throw too large", "max": 1024 })));
 }
 
 #[test]
 fn a_throw_that_ends_before_its_length_is_not_too_large() {
     let server = server();
-    let mut stream = TcpStream::connect(server.address()).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
-    let head = "POST /sprites/meadow/throw HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
-    write!(stream, "{head}content-length: 20\r\n\r\n{{}}").expect("the request is sent");
+    let request = Request::new("POST", "/sprites/meadow/throw").line("content-length: 20");
+    let mut stream = request.send(server.address()).expect("the head is sent");
+    stream.write_all(b"{}").expect("the start of the body is sent");
     stream.shutdown(Shutdown::Write).expect("the sending side can be closed");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("the response is text");
-    let (status, body) = parse_response(&response);
+    let (status, body) = parse(&Answer::read(stream));
     assert_eq!((status, &body["reason"]), (400, &json!("bad throw")));
     assert!(
         body["message"].as_str().expect("a text").starts_with("cannot read the body"),

@@ -1,12 +1,10 @@
 //! The behaviour of a responder on real UDP sockets.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use watchfire_pages::stun::{RESPONSE_BYTES_MAX, Responder, StunLimits};
-
-/// Ample for an answer on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+use watchfire_testkit::{DEADLINE, eventually};
 
 fn start(address: &str, limits: &StunLimits) -> Responder {
     Responder::start(&[address.parse().unwrap()], false, limits).expect("an address is free")
@@ -29,14 +27,6 @@ fn answer_to(socket: &UdpSocket, responder: SocketAddr, transaction: &[u8; 12]) 
     assert_eq!(from, responder);
     assert_eq!(answer[8..20], *transaction);
     answer[..bytes].to_vec()
-}
-
-fn until(what: &str, happened: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !happened() {
-        assert!(begun.elapsed() < DEADLINE, "{what}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -73,7 +63,7 @@ fn an_address_over_its_rate_gets_no_answers_and_others_still_do() {
         flooding.send_to(&request(b"twelve bytes"), to).unwrap();
     }
     let counters = responder.counters();
-    until("all requests are counted", || {
+    eventually("all requests are counted", || {
         let totals = counters.totals();
         totals.answers + totals.over_rate == 100
     });
@@ -92,7 +82,7 @@ fn other_datagrams_are_counted_and_not_answered() {
     for datagram in nonsense {
         socket.send_to(datagram, to).unwrap();
     }
-    until("all datagrams are counted", || responder.counters().totals().unreadable == 4);
+    eventually("all datagrams are counted", || responder.counters().totals().unreadable == 4);
     // The next datagram is the answer to the next request, so the others had no answer.
     assert_eq!(answer_to(&socket, to, b"another one.").len(), 32);
 }
@@ -150,7 +140,7 @@ fn one_of_several_processes_answers_all_requests_of_an_address() {
                 client.send_to(&request(b"twelve bytes"), to).unwrap();
             }
             let sum = |counts: [u64; 4]| counts.iter().sum::<u64>();
-            until("all requests are counted", || sum(seen(totals())) == sum(before) + 20);
+            eventually("all requests are counted", || sum(seen(totals())) == sum(before) + 20);
             let changed: Vec<usize> =
                 (0..4).filter(|index| seen(totals())[*index] != before[*index]).collect();
             assert_eq!(changed.len(), 1, "{host} at {here}: {changed:?}");

@@ -46,6 +46,7 @@ pub struct ConnectionQuery {
 
 /// The connections that one shard or process found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FoundConnections {
     /// The first ones in the order of the query.
     pub connections: Vec<FoundConnection>,
@@ -72,6 +73,7 @@ impl FoundConnections {
 
 /// A connection, or a long-poll session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FoundConnection {
     pub id: String,
     /// Its value in the order of the query.
@@ -95,6 +97,7 @@ pub struct FoundConnection {
 
 /// The kernel's figures of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TcpFigures {
     pub sent_bytes: u64,
     pub received_bytes: u64,

@@ -356,7 +356,7 @@ impl Endpoint {
         self.history.as_ref().filter(|history| history.has(topic))
     }
 
-    /// Closes every socket with an id: see [`crate::Connected::id`].
+    /// Closes every socket with an id: see [`crate::Connected::with_id`].
     pub fn disconnect(&self, id: &str) {
         self.disconnect_here(id);
         self.link.send_all(|| Message::Disconnect { id });

@@ -31,6 +31,7 @@ mod watched_messages;
 pub use address::ChannelAddress;
 pub use address::ReplyTo;
 pub use broadcast::Broadcast;
+pub(crate) use broadcast::Placed;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use channel::{LaterReply, NotJoined};
 pub use connect::{Connect, Connected, Refused, SocketData};

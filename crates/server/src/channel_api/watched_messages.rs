@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// A message to or from a client: its name and its size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WatchedMessage {
     /// Its position among those since the watch began; the first one has 1.
     pub number: u64,
@@ -17,10 +18,11 @@ pub struct WatchedMessage {
 }
 
 /// Whether a client sent a message or got it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From the client.
+    #[default]
     Received,
     /// To the client.
     Sent,
@@ -28,6 +30,7 @@ pub enum Direction {
 
 /// The last messages of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WatchedMessages {
     /// When the watch began.
     pub since_ms: u64,

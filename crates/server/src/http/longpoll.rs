@@ -19,14 +19,16 @@ use watchfire_types::ShardId;
 use crate::channel_api::ShardMessage;
 use crate::hooks::ConnectReply;
 use crate::proxies::{RequestedHost, is_forwarding_header};
-use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared, origin_of};
+use crate::shard::{
+    Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, ProcessState, origin_of,
+};
 use crate::token::{TokenKey, request_token};
 
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-token");
 const AUTH_HEADER: HeaderName = HeaderName::from_static("x-phoenix-authtoken");
 
 /// The routes of the WebSocket and of long poll.
-pub(super) fn routes(shared: Arc<Shared>) -> Router {
+pub(super) fn routes(shared: Arc<ProcessState>) -> Router {
     let (longpoll_path, websocket_path) =
         (shared.longpoll_path.clone(), shared.websocket_path.clone());
     // Phoenix answers other methods with 400. HEAD would open a session, as GET does.
@@ -49,7 +51,7 @@ async fn not_an_upgrade() -> Response {
 
 /// A GET without a valid session: opens one.
 async fn open(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ProcessState>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     Extension(RequestedHost(host)): Extension<RequestedHost>,
     RawQuery(query): RawQuery,
@@ -116,14 +118,14 @@ fn refuse(refusal: ConnectRefusal) -> Response {
 }
 
 /// The shard of the next session. Sessions go to the shards in turn.
-fn next_shard(shared: &Shared) -> ShardId {
+fn next_shard(shared: &ProcessState) -> ShardId {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let shards = shared.endpoint.shards().count().max(1);
     ShardId((NEXT.fetch_add(1, Ordering::Relaxed) % shards) as u16)
 }
 
 async fn post(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ProcessState>>,
     Extension(RequestedHost(host)): Extension<RequestedHost>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,

@@ -21,11 +21,11 @@ use watchfire_channels::handshake::is_same_path;
 pub use self::request_log::log_requests;
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
-use crate::shard::{ConnectRefusal, Shared};
+use crate::shard::{ConnectRefusal, ProcessState};
 
 /// All routes: the server's own, those of features, and those of an application.
 pub(crate) fn router(
-    shared: &Arc<Shared>,
+    shared: &Arc<ProcessState>,
     settings: &Settings,
     auth: Option<Arc<dyn Auth>>,
     added: Router,
@@ -64,7 +64,7 @@ pub(crate) fn router(
 
 /// Refuses the requests of sites that may not connect.
 async fn check_origin(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ProcessState>>,
     Extension(RequestedHost(host)): Extension<RequestedHost>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     request: Request,

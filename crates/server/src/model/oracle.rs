@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 use watchfire_channels::Serializer;
 
-use super::transport::Transport;
+use super::transport::{LongPoll, Transport};
 
 /// A message to all subscribers of a topic.
 pub(super) struct Note {
@@ -31,7 +31,8 @@ pub(super) enum Outcome {
     Refused,
 }
 
-pub(super) type Notes = BTreeMap<u64, Note>;
+/// All notes, by their numbers.
+pub(super) type Notes = Vec<Note>;
 
 /// A note on its way to one client.
 pub(super) struct Expected {
@@ -40,8 +41,9 @@ pub(super) struct Expected {
     pub is_optional: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
+    #[default]
     Joining,
     Joined,
     Leaving,
@@ -56,6 +58,7 @@ pub(super) fn position(text: &str) -> Option<Position> {
 }
 
 /// One client's channel.
+#[derive(Default)]
 pub(super) struct Channel {
     pub join_ref: String,
     /// The number of the first note that was sent after the join.
@@ -75,7 +78,7 @@ pub(super) struct Channel {
     pub expires_at: Option<Instant>,
     pub shown: Option<Shown>,
     /// Diffs that arrived before the state.
-    early_diffs: Vec<Value>,
+    pub early_diffs: Vec<Value>,
     /// The position of the last message.
     pub position: Option<Position>,
     /// The position up to which the join replays messages.
@@ -86,24 +89,6 @@ pub(super) struct Channel {
 pub(super) type Shown = BTreeMap<String, String>;
 
 impl Channel {
-    pub fn joining(join_ref: String, begins_at: u64, is_spread: bool) -> Channel {
-        Channel {
-            join_ref,
-            begins_at,
-            is_spread,
-            state: State::Joining,
-            replaces: false,
-            expected: VecDeque::new(),
-            last: BTreeMap::new(),
-            ends: false,
-            expires_at: None,
-            shown: None,
-            early_diffs: Vec::new(),
-            position: None,
-            replays_to: None,
-        }
-    }
-
     /// Whether the client is certainly a subscriber.
     pub fn is_certain(&self) -> bool {
         self.state == State::Joined && !self.ends && self.expires_at.is_none()
@@ -112,13 +97,13 @@ impl Channel {
     /// A note that the client must still receive.
     pub fn required(&self, notes: &Notes) -> Option<u64> {
         let is_required =
-            |it: &&Expected| !it.is_optional && notes[&it.number].outcome == Outcome::Sent;
+            |it: &&Expected| !it.is_optional && notes[it.number as usize].outcome == Outcome::Sent;
         self.expected.iter().find(is_required).map(|it| it.number)
     }
 
     /// The client receives a note.
     pub fn receive(&mut self, number: u64, notes: &mut Notes) -> Result<(), String> {
-        let note = notes.get_mut(&number).ok_or("nobody has sent it")?;
+        let note = notes.get_mut(number as usize).ok_or("nobody has sent it")?;
         if note.outcome == Outcome::Refused {
             return Err("it was refused to its sender".into());
         }
@@ -148,7 +133,7 @@ impl Channel {
         };
         self.expected.remove(at);
         let skipped = self.expected.iter().take(at).find(|earlier| {
-            let note = &notes[&earlier.number];
+            let note = &notes[earlier.number as usize];
             !earlier.is_optional && note.outcome == Outcome::Sent && note.from == from
         });
         match skipped {
@@ -286,6 +271,24 @@ pub(super) struct MayEnd {
 }
 
 impl Client {
+    pub fn new(name: String, serializer: Serializer, transport: Transport, process: usize) -> Self {
+        Client {
+            name,
+            serializer,
+            transport: Some(transport),
+            is_abandoned: false,
+            process,
+            channels: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            closings: Vec::new(),
+            next_ref: 1,
+            is_paused: false,
+            may_end: MayEnd::default(),
+            seen: BTreeSet::new(),
+            positions: BTreeMap::new(),
+        }
+    }
+
     pub fn is_open(&self) -> bool {
         self.transport.is_some()
     }
@@ -297,6 +300,26 @@ impl Client {
 
     pub fn is_websocket(&self) -> bool {
         self.transport.as_ref().is_some_and(Transport::is_websocket)
+    }
+
+    pub fn session_mut(&mut self) -> Option<&mut LongPoll> {
+        match &mut self.transport {
+            Some(Transport::LongPoll(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// The client has no connection any more.
+    pub fn disconnect(&mut self) {
+        self.transport = None;
+        self.is_paused = false;
+    }
+
+    /// The channels of the client have ended with their connection.
+    pub fn forget_channels(&mut self) {
+        self.channels.clear();
+        self.pending.clear();
+        self.closings.clear();
     }
 
     /// Whether the client can receive bytes.

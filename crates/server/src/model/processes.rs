@@ -3,12 +3,12 @@
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use watchfire_cluster::bus::{Bus, BusLimits, LocalBus};
 use watchfire_cluster::workers::HandoffSocket;
 use watchfire_types::NodeId;
@@ -42,15 +42,6 @@ pub(super) struct Processes {
     /// The histories of several processes.
     keeper: LogKeeper,
     running: Vec<Option<Process>>,
-}
-
-/// A process that drains.
-pub(super) struct Draining(Arc<AtomicBool>);
-
-impl Draining {
-    pub fn has_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 impl Processes {
@@ -146,21 +137,47 @@ impl Processes {
         self.running[at] = None;
     }
 
-    /// Drains a process, as a restart does. Its clients are told.
-    pub fn drain(&mut self, at: usize) -> Draining {
-        let ended = Arc::new(AtomicBool::new(false));
-        let Some(process) = self.running[at].take() else {
-            ended.store(true, Ordering::Release);
-            return Draining(ended);
-        };
-        let has_ended = ended.clone();
-        runtime().spawn(async move {
-            let Process { server, bus } = process;
+    /// Drains a process, as a restart does. Its clients are told. `None`: it is down.
+    pub fn drain(&mut self, at: usize) -> Option<JoinHandle<()>> {
+        let Process { server, bus } = self.running[at].take()?;
+        Some(runtime().spawn(async move {
             server.drain().await;
             drop(bus);
-            has_ended.store(true, Ordering::Release);
-        });
-        Draining(ended)
+        }))
+    }
+}
+
+/// The counts of a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    pub clients: u64,
+    pub channels: u64,
+    pub topics: u64,
+    pub presences: u64,
+    pub queued_bytes: u64,
+    /// Polls that wait.
+    pub parked: u64,
+}
+
+impl Counts {
+    pub fn of(server: &RunningServer) -> Counts {
+        let shared = &server.shared;
+        let sockets = server.sockets.counters().totals();
+        Counts {
+            clients: server.clients(),
+            channels: shared.metrics.joined(),
+            topics: shared.metrics.topics(),
+            presences: shared.presence.len() as u64,
+            queued_bytes: sockets.queued_bytes_now,
+            parked: sockets.parked_now,
+        }
+    }
+
+    pub fn are_zero(&self) -> bool {
+        let Counts { clients, channels, topics, presences, queued_bytes, parked } = self;
+        [clients, channels, topics, presences, queued_bytes, parked]
+            .iter()
+            .all(|count| **count == 0)
     }
 }
 

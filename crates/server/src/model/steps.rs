@@ -1,13 +1,15 @@
 //! The steps of clients and of the operator, which the seed chooses.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use watchfire_channels::Serializer;
 
-use super::counts::Counts;
-use super::oracle::{Asked, Channel, State};
+use super::oracle::{Asked, Channel, Client, MayEnd, State};
 use super::plan::{TOPICS, has_history, token};
-use super::transport::Transport;
+use super::processes::Counts;
+use super::transport::{Opening, Transport};
 use super::world::{Broken, NoteKind, World};
 use crate::testing::frames::Sent;
 
@@ -17,7 +19,8 @@ const LARGE_BYTES: usize = 24 << 10;
 impl World {
     /// Does one random step, and waits until all that it caused has happened.
     pub fn step(&mut self) -> Result<(), Broken> {
-        let open: Vec<usize> = self.indices(|world, at| world.clients[at].is_open());
+        let mut open: Vec<usize> = (0..self.clients.len()).collect();
+        open.retain(|at| self.clients[*at].is_open());
         if open.is_empty() || (open.len() < self.plan.clients_max && self.rng.once_in(6)) {
             self.connect()?;
             return self.settle();
@@ -25,7 +28,7 @@ impl World {
         let at = open[self.rng.index(open.len())];
         let topic = self.topic_for(at);
         if self.plan.is_rate_tight && self.clients[at].is_paused {
-            self.resume(at)?;
+            self.resume(at);
             return self.settle();
         }
         match self.rng.index(100) {
@@ -49,20 +52,19 @@ impl World {
         self.settle()
     }
 
-    fn trace(&mut self, text: String) {
-        self.steps.push(text);
+    fn trace(&mut self, text: impl Into<String>) {
+        self.steps.push(text.into());
     }
 
-    fn indices(&self, is_wanted: impl Fn(&World, usize) -> bool) -> Vec<usize> {
-        (0..self.clients.len()).filter(|at| is_wanted(self, *at)).collect()
+    /// Traces what a client does.
+    fn tell(&mut self, at: usize, text: impl Display) {
+        self.trace(format!("{} {text}", self.clients[at].name));
     }
 
     /// A topic, more often one that the client has joined.
     fn topic_for(&mut self, at: usize) -> &'static str {
-        let joined: Vec<&'static str> = TOPICS
-            .into_iter()
-            .filter(|topic| self.clients[at].channels.contains_key(*topic))
-            .collect();
+        let is_joined = |topic: &&str| self.clients[at].channels.contains_key(*topic);
+        let joined: Vec<&'static str> = TOPICS.into_iter().filter(is_joined).collect();
         match joined.is_empty() || self.rng.once_in(3) {
             true => TOPICS[self.rng.index(TOPICS.len())],
             false => joined[self.rng.index(joined.len())],
@@ -70,18 +72,21 @@ impl World {
     }
 
     fn connect(&mut self) -> Result<(), Broken> {
-        let is_websocket = self.rng.once_in(2);
-        let is_slow = self.rng.once_in(3);
-        let at = self.open(is_websocket, is_slow)?;
-        let client = &self.clients[at];
-        let text = format!(
-            "{} connects to process {} ({}, {:?})",
-            client.name,
-            client.process,
-            if is_websocket { "WebSocket" } else { "long poll" },
-            client.serializer
-        );
-        self.trace(text);
+        let (is_websocket, is_slow) = (self.rng.once_in(2), self.rng.once_in(3));
+        let (at, name) = (self.clients.len(), format!("c{}", self.clients.len()));
+        let serializer = if self.rng.once_in(3) { Serializer::V1 } else { Serializer::V2 };
+        let process = self.rng.index(self.processes.len());
+        let opening = Opening {
+            address: self.processes.address(process),
+            serializer,
+            token: token(&name, Duration::from_secs(3_600)),
+            receive_bytes: is_slow.then_some(4_096),
+        };
+        let transport = Transport::open(opening, is_websocket);
+        let transport = transport.map_err(|end| format!("{name} cannot connect: {end:?}"))?;
+        self.clients.push(Client::new(name, serializer, transport, process));
+        let how = if is_websocket { "WebSocket" } else { "long poll" };
+        self.tell(at, format!("connects to process {process} ({how}, {serializer:?})"));
         Ok(())
     }
 
@@ -111,20 +116,22 @@ impl World {
                 Some((epoch, offset)) => {
                     payload["history"]["after"] = format!("{epoch}:{offset}").into();
                 }
-                None if rng.once_in(2) => {
-                    payload["history"]["last"] = rng.between(0, 4).into();
-                }
+                None if rng.once_in(2) => payload["history"]["last"] = rng.between(0, 4).into(),
                 None => {}
             }
         }
         payload
     }
 
-    fn join_step(&mut self, at: usize, topic: &'static str) -> Result<(), Broken> {
-        let payload = self.join_payload(at, topic);
-        self.trace(format!("{} joins {topic} with {payload}", self.clients[at].name));
-        let sent = self.join(at, topic, payload);
+    fn join_step(&mut self, at: usize, topic: &str) -> Result<(), Broken> {
+        let sent = self.join_with_payload(at, topic);
         self.send_one(at, sent)
+    }
+
+    fn join_with_payload(&mut self, at: usize, topic: &str) -> Sent {
+        let payload = self.join_payload(at, topic);
+        self.tell(at, format!("joins {topic} with {payload}"));
+        self.join(at, topic, payload)
     }
 
     fn send_one(&mut self, at: usize, sent: Sent) -> Result<(), Broken> {
@@ -132,7 +139,7 @@ impl World {
     }
 
     fn leave_step(&mut self, at: usize, topic: &'static str) -> Result<(), Broken> {
-        self.trace(format!("{} leaves {topic}", self.clients[at].name));
+        self.tell(at, format!("leaves {topic}"));
         let sent = self.leave(at, topic);
         self.send_one(at, sent)
     }
@@ -154,27 +161,22 @@ impl World {
         let kind = match self.rng.index(10) {
             0..6 => NoteKind::ToAll,
             6..8 if topic.starts_with("app:") => NoteKind::ToOthers,
-            8 if topic.starts_with("asked:") => NoteKind::ToAll,
-            8 if self.can_send_bytes(at) => NoteKind::Bytes,
+            8 if !topic.starts_with("asked:") && !self.is_v1(at) => NoteKind::Bytes,
             9 if self.can_send_stale(at, topic) => NoteKind::Stale,
             _ => NoteKind::ToAll,
         };
         let count = 1 + self.rng.index(6);
-        self.trace(format!("{} sends {count} {kind:?} to {topic}", self.clients[at].name));
-        let mut all = Vec::new();
-        for _ in 0..count {
+        self.tell(at, format!("sends {count} {kind:?} to {topic}"));
+        let note = |_| {
             let payload = self.note_payload(topic);
-            all.push(self.note(at, topic, kind, payload));
-        }
+            self.note(at, topic, kind, payload)
+        };
+        let all: Vec<Sent> = (0..count).map(note).collect();
         self.send(at, &all, kind == NoteKind::Bytes)
     }
 
     fn is_v1(&self, at: usize) -> bool {
-        self.clients[at].serializer == watchfire_channels::Serializer::V1
-    }
-
-    fn can_send_bytes(&self, at: usize) -> bool {
-        !self.is_v1(at)
+        self.clients[at].serializer == Serializer::V1
     }
 
     /// A message of an earlier join has no reply, unless something else is wrong with it.
@@ -186,14 +188,11 @@ impl World {
 
     /// A client asks the application for pushes, a late reply, or the end of its channel.
     fn act_step(&mut self, at: usize) -> Result<(), Broken> {
-        let topics: Vec<String> = self.clients[at].channels.keys().cloned().collect();
-        let Some(topic) = topics.iter().find(|topic| topic.starts_with("app:")) else {
-            let payload = self.join_payload(at, "app:1");
-            self.trace(format!("{} joins app:1 with {payload}", self.clients[at].name));
-            let sent = self.join(at, "app:1", payload);
-            return self.send_one(at, sent);
+        let mut topics = self.clients[at].channels.keys();
+        let sent = match topics.find(|topic| topic.starts_with("app:")).cloned() {
+            Some(topic) => self.act(at, &topic),
+            None => self.join_with_payload(at, "app:1"),
         };
-        let sent = self.act(at, topic);
         self.send_one(at, sent)
     }
 
@@ -207,10 +206,9 @@ impl World {
         let known = if self.plan.is_rate_tight || !is_certain { 4 } else { ways.len() };
         let then = ways[self.rng.index(known)];
         let pushes = self.rng.below(4);
-        let name = &self.clients[at].name;
-        self.trace(format!("{name} asks {topic} for {pushes} pushes, then {then}"));
-        let sent = self.message(at, topic, "act", json!({ "pushes": pushes, "then": then }));
-        self.await_reply(at, &sent, Asked::Act { pushes, pushed: 0 });
+        self.tell(at, format!("asks {topic} for {pushes} pushes, then {then}"));
+        let payload = json!({ "pushes": pushes, "then": then });
+        let sent = self.ask(at, topic, "act", payload, Asked::Act { pushes, pushed: 0 });
         let pending = self.clients[at].pending.values_mut().next_back();
         pending.expect("it waits").is_optional =
             !matches!(then, "reply" | "stop_with" | "bytes" | "later");
@@ -223,9 +221,10 @@ impl World {
     /// A client stops reading, or reads again.
     fn pause_step(&mut self, at: usize) -> Result<(), Broken> {
         if self.clients[at].is_paused {
-            return self.resume(at);
+            self.resume(at);
+            return Ok(());
         }
-        self.trace(format!("{} stops reading", self.clients[at].name));
+        self.tell(at, "stops reading");
         self.pause(at)
     }
 
@@ -237,17 +236,16 @@ impl World {
         if is_cut { self.cut_poll(at) } else { Ok(()) }
     }
 
-    fn resume(&mut self, at: usize) -> Result<(), Broken> {
-        self.trace(format!("{} reads again", self.clients[at].name));
+    fn resume(&mut self, at: usize) {
+        self.tell(at, "reads again");
         self.clients[at].is_paused = false;
-        Ok(())
     }
 
     /// A client that reads nothing sends several messages, which may fill its queue.
     fn blind_step(&mut self, at: usize) -> Result<(), Broken> {
         let was_paused = self.clients[at].is_paused;
         self.pause(at)?;
-        self.trace(format!("{} does without reading:", self.clients[at].name));
+        self.tell(at, "does without reading:");
         let most = self.plan.settings.limits.longpoll_frames_max.min(12) as usize;
         let heartbeats = self.rng.index(most + 2);
         let mut all: Vec<Sent> = (0..heartbeats).map(|_| self.heartbeat(at)).collect();
@@ -263,7 +261,7 @@ impl World {
             self.send(at, &all, false)?;
         }
         if !was_paused || self.plan.is_rate_tight || self.rng.once_in(2) {
-            self.resume(at)?;
+            self.resume(at);
         }
         Ok(())
     }
@@ -276,23 +274,19 @@ impl World {
         // One of two joins in a row may be refused as too fast. The model follows one of them at a time.
         ends |= self.plan.is_rate_tight && channel.is_some_and(|it| it.state != State::Joined);
         match self.rng.index(6) {
-            0..3 if !ends => {
-                let payload = self.join_payload(at, topic);
-                self.trace(format!("  it joins {topic} with {payload}"));
-                self.join(at, topic, payload)
-            }
+            0..3 if !ends => self.join_with_payload(at, topic),
             3 if is_joined && !ends => {
-                self.trace(format!("  it leaves {topic}"));
+                self.tell(at, format!("leaves {topic}"));
                 self.leave(at, topic)
             }
             4 if is_joined && topic.starts_with("app:") && !ends => self.act(at, topic),
             5 => {
                 let payload = self.note_payload(topic);
-                self.trace(format!("  it sends a note to {topic}"));
+                self.tell(at, format!("sends a note to {topic}"));
                 self.note(at, topic, NoteKind::ToAll, payload)
             }
             _ => {
-                self.trace("  a heartbeat".into());
+                self.tell(at, "sends a heartbeat");
                 self.heartbeat(at)
             }
         }
@@ -314,13 +308,10 @@ impl World {
             let topic = self.topic_for(at);
             self.notes_step(at, topic)?;
         }
-        self.trace(format!("the connection of {} breaks", self.clients[at].name));
+        self.tell(at, "loses its connection");
         let client = &mut self.clients[at];
-        client.transport = None;
-        client.is_paused = false;
-        client.channels.clear();
-        client.pending.clear();
-        client.closings.clear();
+        client.disconnect();
+        client.forget_channels();
         let positions = client.positions.clone();
         if self.rng.once_in(2) {
             self.connect()?;
@@ -334,7 +325,7 @@ impl World {
         if self.clients[at].is_websocket() {
             return self.cut_step(at);
         }
-        self.trace(format!("{} goes away", self.clients[at].name));
+        self.tell(at, "goes away");
         self.abandon(at)
     }
 
@@ -342,8 +333,7 @@ impl World {
         // A poll that reaches the server after the end of its session would open another one.
         self.cut_poll(at)?;
         let client = &mut self.clients[at];
-        client.transport = None;
-        client.is_paused = false;
+        client.disconnect();
         client.is_abandoned = true;
         client.closings.clear();
         Ok(())
@@ -354,29 +344,26 @@ impl World {
         let process = self.rng.index(self.processes.len());
         let address = self.processes.address(process);
         self.cut_poll(at)?;
-        let client = &mut self.clients[at];
-        if let Some(Transport::LongPoll(session)) = &mut client.transport {
+        if let Some(session) = self.clients[at].session_mut() {
             session.move_to(address);
-            let text = format!("{} sends its requests to process {process}", client.name);
-            self.trace(text);
+            self.tell(at, format!("sends its requests to process {process}"));
         }
         Ok(())
     }
 
     fn invalid_step(&mut self, at: usize) -> Result<(), Broken> {
         if self.clients[at].is_paused {
-            return self.resume(at);
+            self.resume(at);
+            return Ok(());
         }
-        self.trace(format!("{} sends an invalid message", self.clients[at].name));
+        self.tell(at, "sends an invalid message");
         self.clients[at].may_end.as_invalid = true;
         if let Some(transport) = &mut self.clients[at].transport
             && let Err(end) = transport.send_raw("[no message")
         {
             return self.end(at, end);
         }
-        self.until(|world| {
-            world.clients[at].may_end.as_invalid.then(|| "the end of the client".into())
-        })
+        self.until_end(at, |may_end| may_end.as_invalid)
     }
 
     fn disconnect_step(&mut self, at: usize) -> Result<(), Broken> {
@@ -386,10 +373,14 @@ impl World {
         client.is_paused = false;
         client.may_end.as_disconnected = true;
         asked.server.endpoint().disconnect(&format!("users:{}", client.name));
-        let text = format!("process {process} disconnects {}", client.name);
-        self.trace(text);
+        self.tell(at, format!("is disconnected by process {process}"));
+        self.until_end(at, |may_end| may_end.as_disconnected)
+    }
+
+    /// Waits for the end of a client, which the server may choose for one reason.
+    fn until_end(&mut self, at: usize, reason: fn(MayEnd) -> bool) -> Result<(), Broken> {
         self.until(|world| {
-            world.clients[at].may_end.as_disconnected.then(|| "the end of the client".into())
+            reason(world.clients[at].may_end).then(|| "the end of the client".into())
         })
     }
 
@@ -398,18 +389,16 @@ impl World {
         if !["plain:", "here:", "app:"].iter().any(|prefix| topic.starts_with(prefix)) {
             return Ok(());
         }
-        let is_paused_reader = |world: &World, at: usize| {
-            let client = &world.clients[at];
+        let has_slow_reader = self.clients.iter().any(|client| {
             client.is_paused && client.is_websocket() && client.channels.contains_key(topic)
-        };
-        let has_slow_reader = !self.indices(is_paused_reader).is_empty();
+        });
         let count = if has_slow_reader && self.plan.is_queue_tight { 130 } else { 3 };
-        self.trace(format!("{} sends {count} large notes to {topic}", self.clients[at].name));
+        self.tell(at, format!("sends {count} large notes to {topic}"));
         self.had_flood = true;
         self.clients[at].is_paused = false;
         for _ in 0..count {
-            let sent =
-                self.note(at, topic, NoteKind::ToAll, json!({ "pad": "x".repeat(LARGE_BYTES) }));
+            let payload = json!({ "pad": "x".repeat(LARGE_BYTES) });
+            let sent = self.note(at, topic, NoteKind::ToAll, payload);
             self.send_one(at, sent)?;
             self.settle()?;
         }
@@ -427,12 +416,12 @@ impl World {
         }
         if self.rng.once_in(2) {
             let fresh = token(&self.clients[at].name, Duration::from_secs(3_600));
-            self.trace(format!("{} replaces its token", self.clients[at].name));
-            let sent = self.message(at, topic, "refresh", json!({ "token": fresh }));
-            self.await_reply(at, &sent, Asked::Refresh);
+            self.tell(at, "replaces its token");
+            let payload = json!({ "token": fresh });
+            let sent = self.ask(at, topic, "refresh", payload, Asked::Refresh);
             return self.send_one(at, sent);
         }
-        self.trace(format!("the token of {} expires", self.clients[at].name));
+        self.tell(at, "keeps its token until it expires");
         self.until(|world| {
             let channel = world.clients[at].channels.get(topic)?;
             channel.expires_at.map(|_| "the end of the channel".into())
@@ -456,7 +445,7 @@ impl World {
                 client.is_abandoned = false;
                 client.is_paused = false;
                 client.may_end.with_its_process = client.is_open();
-            } else if let Some(Transport::LongPoll(session)) = &mut client.transport {
+            } else if let Some(session) = client.session_mut() {
                 session.move_to(other);
             }
         }
@@ -468,7 +457,8 @@ impl World {
         if drains {
             let draining = self.processes.drain(process);
             self.until(|world| {
-                ends(world).or_else(|| (!draining.has_ended()).then(|| "the end of a drain".into()))
+                let drains = draining.as_ref().is_some_and(|drain| !drain.is_finished());
+                ends(world).or_else(|| drains.then(|| "the end of a drain".into()))
             })?;
         } else {
             self.processes.kill(process);
@@ -485,7 +475,7 @@ impl World {
 
     /// All clients read all, and leave. Then the server has nothing left of them.
     pub fn finish(&mut self) -> Result<(), Broken> {
-        self.trace("everyone reads".into());
+        self.trace("everyone reads");
         self.clients.iter_mut().for_each(|client| client.is_paused = false);
         self.settle()?;
         for topic in TOPICS {
@@ -494,7 +484,7 @@ impl World {
         }
         self.settle()?;
         self.check_presences()?;
-        self.trace("everyone leaves".into());
+        self.trace("everyone leaves");
         for at in 0..self.clients.len() {
             if self.clients[at].is_open() && !self.clients[at].is_websocket() {
                 self.abandon(at)?;

@@ -7,7 +7,9 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use serde_json::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use tungstenite::{Error, Message, WebSocket};
 use watchfire_channels::Serializer;
@@ -30,11 +32,10 @@ pub(super) enum End {
     Silent(String),
 }
 
-/// The next input of a client.
-pub(super) enum Next {
-    Message(Received),
-    Nothing,
-    End(End),
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Silent(error.to_string())
+    }
 }
 
 pub(super) enum Transport {
@@ -43,66 +44,67 @@ pub(super) enum Transport {
 }
 
 /// The address, the serializer and the token of a new client.
-pub(super) struct Opening<'a> {
+#[derive(Clone)]
+pub(super) struct Opening {
     pub address: SocketAddr,
     pub serializer: Serializer,
-    pub token: &'a str,
-    /// The size of the client's receive buffer, for a slow reader.
+    pub token: String,
+    /// The size of a WebSocket's receive buffer, for a slow reader.
     pub receive_bytes: Option<usize>,
 }
 
-impl Opening<'_> {
-    fn vsn(&self) -> &'static str {
+impl Opening {
+    fn query(&self) -> &'static str {
         match self.serializer {
-            Serializer::V1 => "1.0.0",
-            Serializer::V2 => "2.0.0",
+            Serializer::V1 => "vsn=1.0.0",
+            Serializer::V2 => "vsn=2.0.0",
         }
     }
 
-    fn stream(&self) -> io::Result<TcpStream> {
+    fn websocket(&self) -> Result<WebSocket<TcpStream>, End> {
         let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None)?;
         if let Some(bytes) = self.receive_bytes {
             socket.set_recv_buffer_size(bytes)?;
         }
         socket.connect(&self.address.into())?;
-        let stream = TcpStream::from(socket);
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(5 * DEADLINE))?;
-        Ok(stream)
-    }
-}
-
-impl Transport {
-    pub fn open_websocket(opening: &Opening<'_>) -> Result<Transport, String> {
-        let (address, vsn, token) = (opening.address, opening.vsn(), opening.token);
-        let url = format!("ws://{address}/socket/websocket?vsn={vsn}&token={token}");
-        let stream = opening.stream().map_err(|error| error.to_string())?;
-        let (socket, _) = tungstenite::client(url, stream).map_err(|error| error.to_string())?;
-        socket.get_ref().set_nonblocking(true).map_err(|error| error.to_string())?;
-        Ok(Transport::WebSocket(Box::new(socket)))
+        let (address, query, token) = (self.address, self.query(), &self.token);
+        let url = format!("ws://{address}/socket/websocket?{query}&token={token}");
+        let opened = tungstenite::client(url, prepare(socket.into())?);
+        let (socket, _) = opened.map_err(|error| End::Silent(error.to_string()))?;
+        socket.get_ref().set_nonblocking(true)?;
+        Ok(socket)
     }
 
-    pub fn open_long_poll(opening: &Opening<'_>) -> Result<Transport, String> {
-        let auth = format!("x-phoenix-authtoken: {}\r\n", opening.token);
+    fn long_poll(self) -> Result<LongPoll, End> {
         let mut session = LongPoll {
-            auth: auth.clone(),
-            opening: (opening.address, opening.serializer),
-            vsn: opening.vsn(),
-            token: String::new(),
+            opening: self,
+            token: None,
             poll: None,
             post: None,
             messages: VecDeque::new(),
         };
-        let mut http = Http::connect(opening.address).map_err(|error| error.to_string())?;
-        http.request("GET", &session.path(), &auth, b"").map_err(|error| error.to_string())?;
-        let answer = http.wait().map_err(|error| error.to_string())?;
-        let body = answer.json().ok_or_else(|| format!("{answer:?}"))?;
-        session.token = match (body["status"].as_u64(), body["token"].as_str()) {
-            (Some(410), Some(token)) => token.to_owned(),
-            _ => return Err(format!("{answer:?}")),
-        };
+        let mut http = session.begin_poll()?;
+        match session.accept(&http.wait()?) {
+            Err(End::Gone(Some(token))) => session.adopt(token),
+            other => return Err(End::Silent(format!("no session was opened: {other:?}"))),
+        }
         session.post = Some(http);
-        Ok(Transport::LongPoll(session))
+        Ok(session)
+    }
+}
+
+fn prepare(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(5 * DEADLINE))?;
+    Ok(stream)
+}
+
+impl Transport {
+    pub fn open(opening: Opening, is_websocket: bool) -> Result<Transport, End> {
+        Ok(match is_websocket {
+            true => Transport::WebSocket(Box::new(opening.websocket()?)),
+            false => Transport::LongPoll(opening.long_poll()?),
+        })
     }
 
     pub fn is_websocket(&self) -> bool {
@@ -118,7 +120,7 @@ impl Transport {
     }
 
     /// The next message, if one has arrived. A long-poll client polls again when its poll was answered.
-    pub fn next(&mut self, serializer: Serializer) -> Next {
+    pub fn next(&mut self, serializer: Serializer) -> Result<Option<Received>, End> {
         match self {
             Transport::WebSocket(socket) => next_of_websocket(socket, serializer),
             Transport::LongPoll(session) => session.next(),
@@ -132,11 +134,13 @@ impl Transport {
         all: &[Sent],
         as_bytes: bool,
     ) -> Result<(), End> {
+        // A binary push has the number of a note.
+        let bytes = |sent: &Sent| sent.bytes(sent.payload["n"].to_string().as_bytes());
         match self {
             Transport::WebSocket(socket) => {
                 for sent in all {
                     let message = match as_bytes {
-                        true => Message::binary(note_bytes(sent)),
+                        true => Message::binary(bytes(sent)),
                         false => Message::text(sent.text(serializer)),
                     };
                     match socket.send(message) {
@@ -150,7 +154,7 @@ impl Transport {
             }
             Transport::LongPoll(session) => {
                 let lines = all.iter().map(|sent| match as_bytes {
-                    true => base64(&note_bytes(sent)),
+                    true => STANDARD.encode(bytes(sent)),
                     false => sent.text(serializer),
                 });
                 session.post(&lines.collect::<Vec<_>>().join("\n"))
@@ -170,17 +174,10 @@ impl Transport {
     }
 }
 
-/// A binary push with the number of a note.
-fn note_bytes(sent: &Sent) -> Vec<u8> {
-    sent.bytes(sent.payload["n"].to_string().as_bytes())
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
-}
-
-fn next_of_websocket(socket: &mut WebSocket<TcpStream>, serializer: Serializer) -> Next {
+fn next_of_websocket(
+    socket: &mut WebSocket<TcpStream>,
+    serializer: Serializer,
+) -> Result<Option<Received>, End> {
     loop {
         let received = match socket.read() {
             Ok(Message::Text(text)) => decode_text(serializer, &text),
@@ -189,25 +186,21 @@ fn next_of_websocket(socket: &mut WebSocket<TcpStream>, serializer: Serializer) 
                 // Sends the answer, for which the server waits.
                 socket.flush().ok();
                 let code = frame.map(|frame| u16::from(frame.code));
-                return Next::End(code.map_or(End::Silent("no code".into()), End::Code));
+                return Err(code.map_or(End::Silent("no code".into()), End::Code));
             }
             Ok(_) => continue,
-            Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
-                return Next::Nothing;
-            }
-            Err(error) => return Next::End(End::Silent(error.to_string())),
+            Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(End::Silent(error.to_string())),
         };
-        return Next::Message(received.expect("the server sends valid messages"));
+        return Ok(Some(received.expect("the server sends valid messages")));
     }
 }
 
 /// A long-poll session.
 pub(super) struct LongPoll {
-    opening: (SocketAddr, Serializer),
-    /// The header with the client's token, for a session that the server opens anew.
-    auth: String,
-    vsn: &'static str,
-    token: String,
+    opening: Opening,
+    /// `None` before the session is opened.
+    token: Option<String>,
     /// The connection of the poll that waits.
     poll: Option<Http>,
     /// The connection of POSTs, kept open.
@@ -217,17 +210,9 @@ pub(super) struct LongPoll {
 }
 
 impl LongPoll {
-    fn path(&self) -> String {
-        format!("/socket/longpoll?vsn={}", self.vsn)
-    }
-
-    fn head(&self) -> String {
-        format!("{}x-phoenix-longpoll-token: {}\r\n", self.auth, self.token)
-    }
-
     /// Sends further requests to another process.
     pub fn move_to(&mut self, address: SocketAddr) {
-        self.opening.0 = address;
+        self.opening.address = address;
         self.post = None;
     }
 
@@ -251,51 +236,40 @@ impl LongPoll {
 
     /// Continues with the session that the server opened in place of one that has ended.
     pub fn adopt(&mut self, token: String) {
-        self.token = token;
+        self.token = Some(token);
         self.messages.clear();
     }
 
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> Result<Option<Received>, End> {
         if let Some(message) = self.messages.pop_front() {
-            return Next::Message(message);
+            return Ok(Some(message));
         }
         let mut poll = match self.poll.take() {
             Some(poll) => poll,
-            None => match self.begin_poll() {
-                Ok(poll) => poll,
-                Err(error) => return Next::End(End::Silent(error.to_string())),
-            },
+            None => self.begin_poll()?,
         };
-        let answer = match poll.answer() {
-            Ok(Some(answer)) => answer,
-            Ok(None) => {
-                self.poll = Some(poll);
-                return Next::Nothing;
-            }
-            Err(error) => return Next::End(End::Silent(error.to_string())),
+        let Some(answer) = poll.answer()? else {
+            self.poll = Some(poll);
+            return Ok(None);
         };
-        if let Err(end) = self.accept(&answer) {
-            return Next::End(end);
-        }
-        if poll.request("GET", &self.path(), &self.head(), b"").is_ok() {
+        self.accept(&answer)?;
+        if self.request(&mut poll, "GET", "").is_ok() {
             self.poll = Some(poll);
         }
-        self.messages.pop_front().map_or(Next::Nothing, Next::Message)
+        Ok(self.messages.pop_front())
     }
 
     /// Takes the messages of the answer to a poll.
-    fn accept(&mut self, answer: &Answer) -> Result<(), End> {
-        let silent = || End::Silent(format!("{answer:?}"));
-        let body = answer.json().ok_or_else(silent)?;
-        match body["status"].as_u64() {
+    fn accept(&mut self, answer: &Value) -> Result<(), End> {
+        match answer["status"].as_u64() {
             Some(200 | 204) => {}
-            Some(410) => return Err(End::Gone(body["token"].as_str().map(str::to_owned))),
+            Some(410) => return Err(End::Gone(answer["token"].as_str().map(str::to_owned))),
             Some(500) => return Err(End::Restarting),
-            _ => return Err(silent()),
+            _ => return Err(End::Silent(answer.to_string())),
         }
-        self.token = body["token"].as_str().expect("a poll repeats its token").to_owned();
-        let frames = body["messages"].as_array().into_iter().flatten();
-        let serializer = self.opening.1;
+        self.token = Some(answer["token"].as_str().expect("a poll repeats its token").to_owned());
+        let frames = answer["messages"].as_array().into_iter().flatten();
+        let serializer = self.opening.serializer;
         let decode = |frame: &Value| decode_text(serializer, frame.as_str()?);
         let decoded: Option<Vec<Received>> = frames.map(decode).collect();
         self.messages.extend(decoded.expect("the server sends valid messages"));
@@ -303,33 +277,46 @@ impl LongPoll {
     }
 
     fn begin_poll(&self) -> io::Result<Http> {
-        let mut http = Http::connect(self.opening.0)?;
-        http.request("GET", &self.path(), &self.head(), b"")?;
+        let mut http = Http::connect(self.opening.address)?;
+        self.request(&mut http, "GET", "")?;
         Ok(http)
     }
 
+    fn request(&self, http: &mut Http, method: &str, body: &str) -> io::Result<()> {
+        let Opening { token: auth, .. } = &self.opening;
+        let token = self.token.iter().map(|it| format!("x-phoenix-longpoll-token: {it}\r\n"));
+        let (query, token) = (self.opening.query(), token.collect::<String>());
+        let content = match body.len() {
+            0 => String::new(),
+            len => format!("content-type: application/x-ndjson\r\ncontent-length: {len}\r\n"),
+        };
+        http.stream.set_nonblocking(false)?;
+        let request = format!(
+            "{method} /socket/longpoll?{query} HTTP/1.1\r\nhost: localhost\r\n\
+             x-phoenix-authtoken: {auth}\r\n{token}{content}\r\n{body}"
+        );
+        http.stream.write_all(request.as_bytes())
+    }
+
     fn post(&mut self, body: &str) -> Result<(), End> {
-        let silent = |error: io::Error| End::Silent(error.to_string());
-        let head = format!("{}content-type: application/x-ndjson\r\n", self.head());
         let mut attempts = 0;
         let (http, answer) = loop {
             let mut http = match self.post.take() {
                 Some(http) => http,
-                None => Http::connect(self.opening.0).map_err(silent)?,
+                None => Http::connect(self.opening.address)?,
             };
-            let sent = http.request("POST", &self.path(), &head, body.as_bytes());
-            match sent.and_then(|()| http.wait()) {
+            match self.request(&mut http, "POST", body).and_then(|()| http.wait()) {
                 Ok(answer) => break (http, answer),
                 // The process of an idle connection has ended.
                 Err(_) if attempts == 0 => attempts += 1,
-                Err(error) => return Err(silent(error)),
+                Err(error) => return Err(error.into()),
             }
         };
         self.post = Some(http);
-        match answer.json().and_then(|body| body["status"].as_u64()) {
+        match answer["status"].as_u64() {
             Some(200) => Ok(()),
             Some(410) => Err(End::Gone(None)),
-            _ => Err(End::Silent(format!("{answer:?}"))),
+            _ => Err(End::Silent(answer.to_string())),
         }
     }
 }
@@ -340,92 +327,58 @@ struct Http {
     buffer: Vec<u8>,
 }
 
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    fn json(&self) -> Option<Value> {
-        (self.status == 200).then(|| serde_json::from_slice(&self.body).ok()).flatten()
-    }
-}
-
 impl Http {
     fn connect(address: SocketAddr) -> io::Result<Http> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(5 * DEADLINE))?;
-        Ok(Http { stream, buffer: Vec::new() })
-    }
-
-    fn request(&mut self, method: &str, path: &str, head: &str, body: &[u8]) -> io::Result<()> {
-        let len = body.len();
-        let length =
-            if body.is_empty() { String::new() } else { format!("content-length: {len}\r\n") };
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n{head}{length}\r\n")
-                .into_bytes();
-        request.extend_from_slice(body);
-        self.stream.set_nonblocking(false)?;
-        self.stream.write_all(&request)
+        Ok(Http { stream: prepare(TcpStream::connect(address)?)?, buffer: Vec::new() })
     }
 
     /// The answer, if it has arrived.
-    fn answer(&mut self) -> io::Result<Option<Answer>> {
+    fn answer(&mut self) -> io::Result<Option<Value>> {
         self.stream.set_nonblocking(true)?;
-        loop {
-            if let Some(answer) = self.parse()? {
-                return Ok(Some(answer));
-            }
-            match self.read() {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
-            }
+        match self.read_answer() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+            read => read.map(Some),
         }
     }
 
     /// Waits for the answer.
-    fn wait(&mut self) -> io::Result<Answer> {
+    fn wait(&mut self) -> io::Result<Value> {
         self.stream.set_nonblocking(false)?;
+        self.read_answer()
+    }
+
+    fn read_answer(&mut self) -> io::Result<Value> {
         loop {
             if let Some(answer) = self.parse()? {
                 return Ok(answer);
             }
-            self.read()?;
-        }
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        let mut bytes = [0; 16 << 10];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(ErrorKind::UnexpectedEof.into()),
-            len => {
-                self.buffer.extend_from_slice(&bytes[..len]);
-                Ok(())
+            let mut bytes = [0; 16 << 10];
+            match self.stream.read(&mut bytes)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                len => self.buffer.extend_from_slice(&bytes[..len]),
             }
         }
     }
 
-    fn parse(&mut self) -> io::Result<Option<Answer>> {
+    /// The body of an answer with the status 200. Any other answer has its parts, for a message.
+    fn parse(&mut self) -> io::Result<Option<Value>> {
         let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Ok(None);
         };
         let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let len: Option<usize> =
             head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-        let (Some(status), Some(len)) = (status, len) else {
+        let Some(len) = len else {
             return Err(io::Error::new(ErrorKind::InvalidData, head));
         };
         let all = end + 4 + len;
         if self.buffer.len() < all {
             return Ok(None);
         }
-        let body = self.buffer[end + 4..all].to_vec();
+        let body = String::from_utf8_lossy(&self.buffer[end + 4..all]).into_owned();
         self.buffer.drain(..all);
-        Ok(Some(Answer { status, body }))
+        let is_ok = head.starts_with("http/1.1 200 ");
+        let answer = is_ok.then(|| serde_json::from_str(&body).ok()).flatten();
+        Ok(Some(answer.unwrap_or_else(|| json!({ "head": head, "body": body }))))
     }
 }

@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 use watchfire_channels::Serializer;
 use watchfire_types::Rng;
 
-use super::counts::Counts;
 use super::oracle::{
     Asked, Channel, Client, Expected, MayEnd, Note, Notes, Outcome, Pending, SERVER, State,
     position,
 };
-use super::plan::{Plan, TOPICS, has_history, has_presence, token};
-use super::processes::Processes;
-use super::transport::{DEADLINE, End, Next, Opening, Transport};
+use super::plan::{Plan, TOPICS, has_history, has_presence};
+use super::processes::{Counts, Processes};
+use super::transport::{DEADLINE, End, Transport};
 use crate::testing::frames::{Received, Sent};
 
 /// The longest wait for a message, before counts are looked at again.
@@ -68,46 +67,9 @@ impl World {
         }
     }
 
-    // Connecting.
-
-    /// Opens a client; returns its index.
-    pub fn open(&mut self, is_websocket: bool, is_slow: bool) -> Result<usize, Broken> {
-        let name = format!("c{}", self.clients.len());
-        let serializer = if self.rng.once_in(3) { Serializer::V1 } else { Serializer::V2 };
-        let process = self.rng.index(self.processes.len());
-        let opening = Opening {
-            address: self.processes.address(process),
-            serializer,
-            token: &token(&name, Duration::from_secs(3_600)),
-            receive_bytes: is_slow.then_some(4_096),
-        };
-        let transport = match is_websocket {
-            true => Transport::open_websocket(&opening),
-            false => Transport::open_long_poll(&opening),
-        };
-        let transport = transport.map_err(|error| format!("{name} cannot connect: {error}"))?;
-        self.clients.push(Client {
-            name,
-            serializer,
-            transport: Some(transport),
-            is_abandoned: false,
-            process,
-            channels: BTreeMap::new(),
-            pending: BTreeMap::new(),
-            closings: Vec::new(),
-            next_ref: 1,
-            is_paused: false,
-            may_end: MayEnd::default(),
-            seen: BTreeSet::new(),
-            positions: BTreeMap::new(),
-        });
-        Ok(self.clients.len() - 1)
-    }
-
     // Sending.
 
-    /// A message of a client, and a note that its reply is awaited.
-    pub fn message(&mut self, of: usize, topic: &str, event: &str, payload: Value) -> Sent {
+    fn message(&mut self, of: usize, topic: &str, event: &str, payload: Value) -> Sent {
         let client = &mut self.clients[of];
         let reference = client.next_ref;
         client.next_ref += 1;
@@ -116,7 +78,21 @@ impl World {
         Sent { join_ref, reference, topic: topic.into(), event: event.into(), payload }
     }
 
-    pub fn await_reply(&mut self, of: usize, sent: &Sent, asked: Asked) {
+    /// A message of a client to which the server replies.
+    pub fn ask(
+        &mut self,
+        of: usize,
+        topic: &str,
+        event: &str,
+        payload: Value,
+        asked: Asked,
+    ) -> Sent {
+        let sent = self.message(of, topic, event, payload);
+        self.await_reply(of, &sent, asked);
+        sent
+    }
+
+    fn await_reply(&mut self, of: usize, sent: &Sent, asked: Asked) {
         let (topic, join_ref) = (sent.topic.clone(), sent.join_ref.clone());
         let reference = sent.reference.parse().expect("refs are numbers");
         let pending = Pending { topic, join_ref, asked, is_optional: false };
@@ -126,28 +102,27 @@ impl World {
     pub fn send(&mut self, of: usize, all: &[Sent], as_bytes: bool) -> Result<(), Broken> {
         let client = &mut self.clients[of];
         let Some(transport) = &mut client.transport else { return Ok(()) };
-        match transport.send(client.serializer, all, as_bytes) {
-            Ok(()) => Ok(()),
-            Err(end) => self.end(of, end),
-        }
+        let sent = transport.send(client.serializer, all, as_bytes);
+        sent.or_else(|end| self.end(of, end))
     }
 
     pub fn heartbeat(&mut self, of: usize) -> Sent {
-        let sent = self.message(of, "phoenix", "heartbeat", json!({}));
-        self.await_reply(of, &sent, Asked::Heartbeat);
-        sent
+        self.ask(of, "phoenix", "heartbeat", json!({}), Asked::Heartbeat)
     }
 
     pub fn join(&mut self, of: usize, topic: &str, payload: Value) -> Sent {
         let mut sent = self.message(of, topic, "phx_join", payload.clone());
         sent.join_ref = Some(sent.reference.clone());
         let is_spread = self.plan.settings.server.shards > 1 || self.plan.processes > 1;
-        let begins_at = self.notes.len() as u64;
-        let mut channel = Channel::joining(sent.reference.clone(), begins_at, is_spread);
         // Well before the token expires, because the token is older than this moment.
-        let lifetime = payload["lifetime"].as_u64();
-        channel.expires_at =
-            lifetime.map(|millis| Instant::now() + Duration::from_millis(millis / 2));
+        let half = |millis| Instant::now() + Duration::from_millis(millis / 2);
+        let mut channel = Channel {
+            join_ref: sent.reference.clone(),
+            begins_at: self.notes.len() as u64,
+            is_spread,
+            expires_at: payload["lifetime"].as_u64().map(half),
+            ..Channel::default()
+        };
         let client = &mut self.clients[of];
         client.overtake(topic);
         let previous = client.channels.remove(topic);
@@ -167,13 +142,11 @@ impl World {
     }
 
     pub fn leave(&mut self, of: usize, topic: &str) -> Sent {
-        let sent = self.message(of, topic, "phx_leave", json!({}));
         self.clients[of].overtake(topic);
         if let Some(channel) = self.clients[of].channels.get_mut(topic) {
             channel.state = State::Leaving;
         }
-        self.await_reply(of, &sent, Asked::Leave);
-        sent
+        self.ask(of, topic, "phx_leave", json!({}), Asked::Leave)
     }
 
     /// A message to all subscribers. `extra` is added to its payload.
@@ -184,8 +157,7 @@ impl World {
         let mut sent = self.message(of, topic, event, payload);
         let from = self.clients[of].name.clone();
         let outcome = if kind == NoteKind::Stale { Outcome::Refused } else { Outcome::Open };
-        let note = Note { topic: topic.into(), from, outcome, answered_at: None };
-        self.notes.insert(number, note);
+        self.notes.push(Note { topic: topic.into(), from, outcome, answered_at: None });
         if kind == NoteKind::Stale {
             sent.join_ref = Some("0".into());
             return sent;
@@ -199,16 +171,13 @@ impl World {
     pub fn publish(&mut self, process: usize, topic: &str) -> Result<(), Broken> {
         let number = self.notes.len() as u64;
         let from = format!("{SERVER} {process}");
-        let outcome = Outcome::Sent;
-        self.notes
-            .insert(number, Note { topic: topic.into(), from, outcome, answered_at: Some(number) });
+        let runs = self.processes.get(process).is_some();
+        let outcome = if runs { Outcome::Sent } else { Outcome::Refused };
+        self.notes.push(Note { topic: topic.into(), from, outcome, answered_at: Some(number) });
         self.expect(number, topic, None, NoteKind::ToAll);
-        if let Some(process) = self.processes.get(process) {
-            let sent = process.server.endpoint().broadcast(topic, "note", json!({ "n": number }));
-            return sent.map_err(|error| error.to_string());
-        }
-        self.notes.get_mut(&number).expect("it was inserted").outcome = Outcome::Refused;
-        Ok(())
+        let Some(process) = self.processes.get(process) else { return Ok(()) };
+        let sent = process.server.endpoint().broadcast(topic, "note", json!({ "n": number }));
+        sent.map_err(|error| error.to_string())
     }
 
     fn expect(&mut self, number: u64, topic: &str, except: Option<usize>, kind: NoteKind) {
@@ -237,9 +206,9 @@ impl World {
                     break;
                 };
                 match transport.next(client.serializer) {
-                    Next::Message(received) => self.take(at, received)?,
-                    Next::Nothing => break,
-                    Next::End(end) => self.end(at, end)?,
+                    Ok(Some(received)) => self.take(at, received)?,
+                    Ok(None) => break,
+                    Err(end) => self.end(at, end)?,
                 }
             }
         }
@@ -264,7 +233,7 @@ impl World {
         let topic = received.topic;
         let client = &mut self.clients[at];
         let channel = client.channels.get_mut(&topic).ok_or("the topic is not joined")?;
-        if self.notes.get(&number).is_none_or(|note| note.topic != topic) {
+        if self.notes.get(number as usize).is_none_or(|note| note.topic != topic) {
             return Err("the note is of another topic".into());
         }
         channel.receive(number, &mut self.notes)?;
@@ -346,15 +315,22 @@ impl World {
             return Err(format!("the message was sent to {topic}"));
         }
         let is_ok = received.status.as_deref() == Some("ok");
-        let response = received.payload.json().clone();
+        let response = received.payload.json();
         match asked {
             Asked::Heartbeat if is_ok => Ok(()),
             Asked::Join { payload, previous } => {
                 let join_ref = join_ref.expect("a join has a join_ref");
-                self.take_join_reply(at, &topic, join_ref, (payload, previous), is_ok, &response)
+                match is_ok {
+                    true => self.take_join(at, &topic, join_ref, &payload, response),
+                    false => {
+                        self.check_join_refusal(at, &topic, &payload, response)?;
+                        self.take_join_refusal(at, &topic, join_ref, previous, response);
+                        Ok(())
+                    }
+                }
             }
-            Asked::Leave => self.take_leave_reply(at, &topic, join_ref, is_ok, &response),
-            Asked::Note(number) => self.take_note_reply(number, is_ok, &response),
+            Asked::Leave => self.take_leave_reply(at, &topic, join_ref, is_ok, response),
+            Asked::Note(number) => self.take_note_reply(number, is_ok, response),
             Asked::Act { pushes, pushed } if is_ok && pushes != pushed => {
                 Err(format!("{pushed} of {pushes} pushes came before the reply"))
             }
@@ -365,65 +341,65 @@ impl World {
                 }
                 Ok(())
             }
-            _ => self.check_refusal(&topic, &response),
+            _ => self.check_refusal(&topic, response),
         }
     }
 
-    fn take_join_reply(
+    /// A join was refused.
+    fn take_join_refusal(
         &mut self,
         at: usize,
         topic: &str,
         join_ref: String,
-        (payload, previous): (Value, Option<Box<Channel>>),
-        is_ok: bool,
+        previous: Option<Box<Channel>>,
+        response: &Value,
+    ) {
+        let client = &mut self.clients[at];
+        let is_current =
+            client.channels.get(topic).is_some_and(|channel| channel.join_ref == join_ref);
+        // A later join of the topic replaces nothing.
+        client.closings.retain(|(of, by)| (&**of, by) != (topic, &join_ref));
+        let channel = is_current.then(|| client.end_channel(topic)).flatten();
+        // A join that was too fast changes nothing.
+        if response["reason"] == "too fast"
+            && let (Some(mut previous), Some(mut channel)) = (previous, channel)
+        {
+            client.closings.retain(|(of, by)| (&**of, by) != (topic, &previous.join_ref));
+            previous.show_as(&mut channel);
+            // It has copies of those of the previous one, without those that have arrived.
+            previous.expected = channel.expected;
+            for expected in &mut previous.expected {
+                expected.is_optional = true;
+            }
+            previous.last.extend(channel.last);
+            previous.replaces = true;
+            client.channels.insert(topic.into(), *previous);
+        }
+    }
+
+    /// A join was accepted.
+    fn take_join(
+        &mut self,
+        at: usize,
+        topic: &str,
+        join_ref: String,
+        payload: &Value,
         response: &Value,
     ) -> Result<(), Broken> {
-        if !is_ok {
-            self.check_join_refusal(at, topic, &payload, response)?;
-            let client = &mut self.clients[at];
-            // A later join of the topic replaces nothing.
-            let closing = (topic.to_owned(), join_ref.clone());
-            client.closings.retain(|other| *other != closing);
-            let is_current =
-                client.channels.get(topic).is_some_and(|channel| channel.join_ref == join_ref);
-            if !is_current {
-                return Ok(());
-            }
-            let channel = client.end_channel(topic);
-            // A join that was too fast changes nothing.
-            if response["reason"] == "too fast"
-                && let (Some(mut previous), Some(mut channel)) = (previous, channel)
-            {
-                let closing = (topic.to_owned(), previous.join_ref.clone());
-                client.closings.retain(|other| *other != closing);
-                previous.show_as(&mut channel);
-                // It has copies of those of the previous one, without those that have arrived.
-                previous.expected = channel.expected;
-                for expected in &mut previous.expected {
-                    expected.is_optional = true;
-                }
-                previous.last.extend(channel.last);
-                previous.replaces = true;
-                client.channels.insert(topic.into(), *previous);
-            }
-            return Ok(());
-        }
         let client = &mut self.clients[at];
         let Some(channel) = client.channels.get_mut(topic) else { return Ok(()) };
-        if channel.join_ref != join_ref {
-            // It replays messages, too, before the later join does.
-            if has_history(topic) {
-                channel.last.clear();
-                channel.position = None;
-            }
-            return Ok(());
+        let is_current = channel.join_ref == join_ref;
+        // The messages of an earlier join are over. An overtaken one replays messages, too, before the later
+        // join does.
+        if is_current || has_history(topic) {
+            channel.last.clear();
+            channel.position = None;
         }
-        channel.state = State::Joined;
-        // The messages of an earlier join are over.
-        channel.replaces = false;
-        channel.last.clear();
-        channel.position = None;
-        if !has_history(topic) {
+        if is_current {
+            channel.state = State::Joined;
+            channel.replaces = false;
+        }
+        if !is_current || !has_history(topic) {
             return Ok(());
         }
         let now = response["position"].as_str().and_then(position);
@@ -473,7 +449,7 @@ impl World {
         response: &Value,
     ) -> Result<(), Broken> {
         let notes = self.notes.len() as u64;
-        let note = self.notes.get_mut(&number).expect("its sender awaits the reply");
+        let note = &mut self.notes[number as usize];
         note.answered_at = Some(notes);
         if is_ok {
             note.outcome = Outcome::Sent;
@@ -560,7 +536,7 @@ impl World {
         // A poll that was on its way may have opened another session.
         let mut end = end;
         if end == End::Gone(None)
-            && let Some(Transport::LongPoll(session)) = &mut self.clients[at].transport
+            && let Some(session) = self.clients[at].session_mut()
             && let Err(gone) = session.cut_poll()
         {
             end = gone;
@@ -568,19 +544,12 @@ impl World {
         // A new session of a process that ends has no future.
         let continues = !may.with_its_process;
         let client = &mut self.clients[at];
-        client.channels.clear();
-        client.pending.clear();
-        client.closings.clear();
+        client.forget_channels();
         let as_disconnected_again = may.as_disconnected;
         client.may_end = MayEnd { as_disconnected_again, ..MayEnd::default() };
-        match (end, &mut client.transport) {
-            (End::Gone(Some(token)), Some(Transport::LongPoll(session))) if continues => {
-                session.adopt(token);
-            }
-            _ => {
-                client.transport = None;
-                client.is_paused = false;
-            }
+        match (end, client.session_mut()) {
+            (End::Gone(Some(token)), Some(session)) if continues => session.adopt(token),
+            _ => client.disconnect(),
         }
         Ok(())
     }
@@ -625,13 +594,8 @@ impl World {
 
     /// Cuts the poll of a long-poll client.
     pub fn cut_poll(&mut self, at: usize) -> Result<(), Broken> {
-        match &mut self.clients[at].transport {
-            Some(Transport::LongPoll(session)) => match session.cut_poll() {
-                Ok(()) => Ok(()),
-                Err(end) => self.end(at, end),
-            },
-            _ => Ok(()),
-        }
+        let Some(session) = self.clients[at].session_mut() else { return Ok(()) };
+        session.cut_poll().or_else(|end| self.end(at, end))
     }
 
     /// Waits until every client that reads has its messages, and the counts are those of the model.
@@ -653,21 +617,12 @@ impl World {
 
     /// The first count of the server that is not the model's.
     fn wrong_count(&self) -> Option<String> {
-        let of_processes = |count: fn(&crate::server::RunningServer) -> u64| -> u64 {
-            self.processes.servers().map(count).sum()
-        };
+        let all: Vec<Counts> = self.processes.servers().map(Counts::of).collect();
+        let sum = |count: fn(&Counts) -> u64| all.iter().map(count).sum::<u64>();
         let counts = [
-            ("clients", of_processes(|server| server.clients()), self.clients_between()),
-            (
-                "channels",
-                of_processes(|server| Counts::of(server).channels),
-                self.channels_between(|_| true),
-            ),
-            (
-                "presences",
-                of_processes(|server| Counts::of(server).presences),
-                self.channels_between(has_presence),
-            ),
+            ("clients", sum(|one| one.clients), self.clients_between()),
+            ("channels", sum(|one| one.channels), self.channels_between(|_| true)),
+            ("presences", sum(|one| one.presences), self.channels_between(has_presence)),
         ];
         counts.into_iter().find_map(|(name, count, (least, most))| {
             let is_right = (least..=most).contains(&count);

@@ -4,6 +4,7 @@
 //! program again for each worker, and sends it the settings, a common secret and its listeners. In
 //! the crate `cluster`, `workers` has the supervision, and `bus` the messages between workers.
 
+mod sighup;
 mod supervisor;
 mod worker;
 

@@ -16,9 +16,9 @@ use watchfire_cluster::workers::{
 };
 use watchfire_types::NodeId;
 
+use super::sighup::SighupForwarding;
 use super::{RunError, Started, StartupData, worker_settings};
 use crate::cluster::PROCESSES_MAX;
-use crate::hangups::Hangups;
 use crate::history::{HandOverSockets, LogKeeper};
 use crate::machines::{self, ClusterError, Machine};
 use crate::process::outlived_signals;
@@ -112,7 +112,7 @@ impl OpenServer {
 /// The notes of the supervisor about its workers.
 #[derive(Clone, Default)]
 struct Noted {
-    hangups: Arc<Mutex<Hangups>>,
+    sighup: Arc<Mutex<SighupForwarding>>,
     unresponsive: Arc<Mutex<BTreeSet<NodeId>>>,
 }
 
@@ -135,7 +135,7 @@ impl Noted {
             command: Box::new(|_| same_command()),
             events: Box::new(move |event| {
                 log(&event);
-                noted.hangups.lock().note(&event);
+                noted.sighup.lock().note(&event);
                 note_unresponsive(&mut noted.unresponsive.lock(), &event);
                 if let SupervisorEvent::AllReady = event {
                     ready.send(()).ok();
@@ -198,7 +198,7 @@ pub(crate) async fn supervise_all(
                 place_lost.notify_one();
             }
             _ = ticks.tick(), if keeper.is_some() => drop(keeper.as_ref().map(|it| it.tick())),
-            Some(()) = hangup.recv() => noted.hangups.lock().pass_on(),
+            Some(()) = hangup.recv() => noted.sighup.lock().pass_on(),
             Some(()) = all_ready.recv() => {
                 if let Some((started, server)) = started.take() {
                     started(&server);

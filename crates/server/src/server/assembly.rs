@@ -6,9 +6,9 @@ use std::sync::Arc;
 use watchfire_channels::longpoll::LongPollLimits;
 
 use super::base_parts::{BuildInfo, OfSource};
-use super::given::{FeatureAddresses, Given};
+use super::definition::{Definition, FeatureAddresses};
 use super::plan::Plan;
-use super::role::{ProcessRole, SharedListeners, random_secret};
+use super::process_role::{ProcessRole, SharedListeners, random_secret};
 use super::start_error::StartError;
 use crate::addresses::Addresses;
 use crate::channel_api::{Endpoint, Registry};
@@ -22,12 +22,12 @@ use crate::presence::ReplicatedPresence;
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
 use crate::settings::Settings;
-use crate::shard::{ConnectHook, ConnectRules, RefusedOrigins, Shared};
+use crate::shard::{ConnectHook, ConnectRules, ProcessState, RefusedOrigins};
 use crate::token::TokenKey;
 
 /// The parts of one process, before it has event loops.
 pub(super) struct Assembly {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ProcessState>,
     pub processes: u32,
     /// The listeners of each feature, by its name.
     pub feature_addresses: FeatureAddresses,
@@ -114,13 +114,13 @@ impl Assembly {
     /// Builds all parts of a process: those of every server, those of the features that it was given,
     /// and the rules of the settings.
     pub fn build(
-        given: &mut Given,
+        definition: &mut Definition,
         plan: &Plan,
         role: &mut ProcessRole,
         listeners: SharedListeners,
     ) -> Result<Self, StartError> {
-        let feature_addresses = given.addresses_of(&listeners);
-        let Given { settings, features, registry, .. } = given;
+        let feature_addresses = definition.addresses_of(&listeners);
+        let Definition { settings, features, registry, .. } = definition;
         let (base, report_wakes) = Base::build(settings, plan, role)?;
         let figures: Vec<_> = features.iter().flat_map(|each| each.figures()).copied().collect();
         let troubles: Vec<_> = features.iter().flat_map(|each| each.troubles()).copied().collect();
@@ -161,9 +161,9 @@ impl Assembly {
             report_wakes.start(&reporters).map_err(StartError::Thread)?;
         }
         let processes = base.processes;
-        let return_memory = MemoryReturn::new(given.return_memory.take());
-        let registry = std::mem::take(&mut given.registry);
-        let shared = share(&given.settings, plan, base, registry, parts, return_memory)?;
+        let return_memory = MemoryReturn::new(definition.return_memory.take());
+        let registry = std::mem::take(&mut definition.registry);
+        let shared = share(&definition.settings, plan, base, registry, parts, return_memory)?;
         Ok(Assembly { shared: Arc::new(shared), processes, feature_addresses })
     }
 }
@@ -189,11 +189,11 @@ fn share(
     registry: Registry,
     parts: Vec<Arc<dyn Part>>,
     memory: MemoryReturn,
-) -> Result<Shared, StartError> {
+) -> Result<ProcessState, StartError> {
     let Base { cluster, endpoint, presence, history, metrics, addresses, own_client_key, .. } =
         base;
     let hook = plan.hooks.clone().filter(|hooks| hooks.settings().connect);
-    Ok(Shared {
+    Ok(ProcessState {
         limits: settings.limits.clone(),
         longpoll: LongPollLimits {
             window: settings.socket.longpoll_window,

@@ -8,9 +8,9 @@
 mod assembly;
 mod base_parts;
 mod checks;
-mod given;
+mod definition;
 mod plan;
-mod role;
+mod process_role;
 mod running;
 mod start;
 mod start_error;
@@ -24,12 +24,12 @@ use crate::channel_api::{Channel, Connect, Connected, Endpoint, Refused, Registr
 use crate::feature::Feature;
 use crate::settings::Settings;
 use assembly::Assembly;
-use given::Given;
+use definition::Definition;
 use plan::Plan;
 
 pub(crate) use self::checks::{cores, shards};
-pub(crate) use self::given::FeatureAddresses;
-pub(crate) use self::role::{ProcessRole, SharedListeners, random_secret};
+pub(crate) use self::definition::FeatureAddresses;
+pub(crate) use self::process_role::{ProcessRole, SharedListeners, random_secret};
 pub(crate) use self::running::Panicked;
 pub use self::running::RunningServer;
 pub use self::start_error::StartError;
@@ -45,7 +45,7 @@ pub use self::start_error::StartError;
 /// assert_ne!(server.address().port(), 0);
 /// ```
 pub struct Server {
-    given: Given,
+    definition: Definition,
     /// The first fault of what it was given, which [`Server::start`] reports.
     fault: Option<StartError>,
 }
@@ -53,7 +53,7 @@ pub struct Server {
 impl Server {
     /// A server without channels and features.
     pub fn new(settings: Settings) -> Self {
-        let given = Given {
+        let definition = Definition {
             settings,
             features: Vec::new(),
             registry: Registry::default(),
@@ -61,13 +61,13 @@ impl Server {
             on_start: Vec::new(),
             return_memory: None,
         };
-        Server { given, fault: None }
+        Server { definition, fault: None }
     }
 
     /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the
     /// end. The first pattern that matches a topic wins.
     pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
-        if let Err(cause) = self.given.registry.add(pattern, channel) {
+        if let Err(cause) = self.definition.registry.add(pattern, channel) {
             let pattern = pattern.to_owned();
             self.fault.get_or_insert(StartError::Pattern { pattern, cause });
         }
@@ -88,7 +88,7 @@ impl Server {
         mut self,
         rule: impl Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static,
     ) -> Self {
-        self.given.registry.on_connect = Arc::new(rule);
+        self.definition.registry.on_connect = Arc::new(rule);
         self
     }
 
@@ -109,7 +109,7 @@ impl Server {
     /// handles.recv().unwrap().broadcast("orders:42", "note", note).unwrap();
     /// ```
     pub fn on_start(mut self, act: impl FnOnce(&Endpoint) + 'static) -> Self {
-        self.given.on_start.push(Box::new(act));
+        self.definition.on_start.push(Box::new(act));
         self
     }
 
@@ -117,7 +117,7 @@ impl Server {
     /// called after a crowd of clients has left, on a thread of its own. Which function does that
     /// depends on the allocator of the program; with glibc it is `malloc_trim`.
     pub fn return_memory_with(mut self, act: fn()) -> Self {
-        self.given.return_memory = Some(act);
+        self.definition.return_memory = Some(act);
         self
     }
 
@@ -131,17 +131,17 @@ impl Server {
     /// let server = Server::new(Settings::default()).routes(routes);
     /// ```
     pub fn routes(mut self, routes: Router) -> Self {
-        self.given.routes = self.given.routes.merge(routes);
+        self.definition.routes = self.definition.routes.merge(routes);
         self
     }
 
     /// Gives the server a feature: its channels, its routes, and everything else that it adds.
     pub fn with(mut self, feature: impl Feature + 'static) -> Self {
         let name = feature.name();
-        if self.given.features.iter().any(|other| other.name() == name) {
+        if self.definition.features.iter().any(|other| other.name() == name) {
             self.fault.get_or_insert(StartError::FeatureTwice { name });
         }
-        self.given.features.push(Box::new(feature));
+        self.definition.features.push(Box::new(feature));
         self
     }
 
@@ -165,20 +165,20 @@ impl Server {
     /// ```
     pub fn check(&self) -> Result<Vec<String>, StartError> {
         self.check_listen()?;
-        checks::check(&self.given.settings)?;
+        checks::check(&self.definition.settings)?;
         let mut lines = Vec::new();
-        for feature in &self.given.features {
-            lines.extend(feature.check(&self.given.settings).map_err(StartError::Feature)?);
+        for feature in &self.definition.features {
+            lines.extend(feature.check(&self.definition.settings).map_err(StartError::Feature)?);
         }
-        lines.extend(Plan::describe(&self.given.settings, &self.given.domains())?);
-        self.given.check_features()?;
+        lines.extend(Plan::describe(&self.definition.settings, &self.definition.domains())?);
+        self.definition.check_features()?;
         Ok(lines)
     }
 
     /// Asks NATS, if the server has several machines, whether a start would succeed. It changes nothing there.
     /// Returns a line for each fact about the start.
     pub async fn check_cluster(&self) -> Result<Vec<String>, crate::RunError> {
-        let settings = &self.given.settings;
+        let settings = &self.definition.settings;
         if !settings.cluster.is_on() {
             return Ok(Vec::new());
         }
@@ -189,46 +189,46 @@ impl Server {
     /// Starts this process of the server.
     pub(crate) fn start_as(mut self, mut role: ProcessRole) -> Result<RunningServer, StartError> {
         self.fault.take().map_or(Ok(()), Err)?;
-        let domains = self.given.domains();
-        let plan = Plan::check(&self.given.settings, &domains, role.inherited.is_some())?;
-        self.given.check_features()?;
+        let domains = self.definition.domains();
+        let plan = Plan::check(&self.definition.settings, &domains, role.inherited.is_some())?;
+        self.definition.check_features()?;
         let listeners = match role.listeners.take() {
             Some(listeners) => listeners,
             None => self.listen(role.is_successor)?,
         };
-        let assembly = Assembly::build(&mut self.given, &plan, &mut role, listeners)?;
-        start::start(self.given, plan, role, assembly)
+        let assembly = Assembly::build(&mut self.definition, &plan, &mut role, listeners)?;
+        start::start(self.definition, plan, role, assembly)
     }
 
     pub(crate) fn check_listen(&self) -> Result<(), StartError> {
-        self.given.check_listen()
+        self.definition.check_listen()
     }
 
     pub(crate) fn check_features(&self) -> Result<(), StartError> {
-        self.given.check_features()
+        self.definition.check_features()
     }
 
     pub(crate) fn section_types(&self) -> Vec<SectionType> {
-        self.given.section_types()
+        self.definition.section_types()
     }
 
     pub(crate) fn domains(&self) -> Vec<String> {
-        self.given.domains()
+        self.definition.domains()
     }
 
     pub(crate) fn listen(&self, is_successor: bool) -> Result<SharedListeners, StartError> {
-        self.given.listen(is_successor)
+        self.definition.listen(is_successor)
     }
 
     pub(crate) fn addresses_of(&self, listeners: &SharedListeners) -> FeatureAddresses {
-        self.given.addresses_of(listeners)
+        self.definition.addresses_of(listeners)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        &self.given.settings
+        &self.definition.settings
     }
 
     pub(crate) fn set_settings(&mut self, settings: Settings) {
-        self.given.settings = settings;
+        self.definition.settings = settings;
     }
 }

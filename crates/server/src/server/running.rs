@@ -12,14 +12,14 @@ use watchfire_auth::{Auth, FetchGuard};
 use watchfire_hooks::HookThread;
 use watchfire_sockets::{Adopter, LoopPanic, LoopWatch};
 
-use super::given::FeatureAddresses;
+use super::definition::FeatureAddresses;
 use crate::channel_api::{Endpoint, ShardMessage};
 use crate::cluster::Cluster;
 use crate::feature::Running;
 use crate::machines::ClusterError;
 use crate::metrics::Metrics;
 #[cfg(test)]
-use crate::shard::Shared;
+use crate::shard::ProcessState;
 use crate::tls::TlsThread;
 
 /// The longest time that a drain spends on each client.
@@ -62,7 +62,7 @@ pub struct RunningServer {
     pub(super) tls: Option<TlsThread>,
     /// The state that event loops share, for the model of the server.
     #[cfg(test)]
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ProcessState>,
 }
 
 impl RunningServer {

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use watchfire_hooks::HookThread;
 
 use super::assembly::Assembly;
-use super::given::Given;
+use super::definition::Definition;
 use super::plan::Plan;
-use super::role::ProcessRole;
+use super::process_role::ProcessRole;
 use super::running::RunningServer;
 use super::start_error::StartError;
 use crate::feature::{Running, Started};
 use crate::http;
-use crate::shard::{Shard, Shared};
+use crate::shard::{ProcessState, ServerShard};
 
 /// Starts a process whose parts are built.
 pub(super) fn start(
-    given: Given,
+    definition: Definition,
     plan: Plan,
     role: ProcessRole,
     assembly: Assembly,
 ) -> Result<RunningServer, StartError> {
-    let Given { settings, routes, on_start, .. } = given;
+    let Definition { settings, routes, on_start, .. } = definition;
     let Assembly { shared, processes, feature_addresses } = assembly;
     let Plan { auth, hooks, tls, mut sockets, random_seed, .. } = plan;
     let is_shared = role.inherited.is_some();
@@ -34,7 +34,7 @@ pub(super) fn start(
     let of_shards = shared.clone();
     let sockets = watchfire_sockets::start(sockets, router, move |id, shards| {
         of_shards.endpoint.connect(shards);
-        Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
+        ServerShard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
     })?;
     let sockets_max = sockets.limits().sockets_max as u64;
     shared.metrics.sockets.set(shared.cluster.me().0, sockets.counters(), sockets_max);
@@ -75,7 +75,7 @@ pub(super) fn start(
 }
 
 fn start_parts(
-    shared: &Arc<Shared>,
+    shared: &Arc<ProcessState>,
     started: &Started<'_>,
 ) -> Result<Vec<Box<dyn Running>>, StartError> {
     let mut running = Vec::new();

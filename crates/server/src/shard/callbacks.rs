@@ -1,19 +1,78 @@
 //! Calls into an application's channels, and the handling of their results.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use watchfire_channels::Ref;
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
+use watchfire_types::Instant;
 
-use super::client::{JoinedChannel, SubscriptionRecord, Use, id_of_topic};
-use super::state::Shard;
+use super::ServerShard;
+use super::clients::{ClientChannel, Clients};
+use super::process_state::ProcessState;
 use crate::channel_api::{
-    AnyChannel, AnyStates, ChannelAddress, Crash, HandleIn, LaterReply, Outcome, ReplyTo, Socket,
-    StateId, encoding,
+    AnyChannel, AnyStates, ChannelAddress, Crash, Effect, HandleIn, LaterReply, Outcome, ReplyTo,
+    Socket, StateId, encoding,
 };
 
-impl Shard {
+/// Runs callbacks of an application's channels, and has the states of these.
+pub(super) struct Callbacks {
+    shared: Arc<ProcessState>,
+    /// The states of the joined clients of each channel, by the channel's number.
+    states: Vec<AnyStates>,
+    /// Effects that the running callback requested; empty between callbacks.
+    effects: Vec<Effect>,
+}
+
+impl Callbacks {
+    pub fn new(shared: Arc<ProcessState>) -> Self {
+        Callbacks { states: shared.registry.states(), shared, effects: Vec::new() }
+    }
+
+    /// Runs a callback with a [`Socket`]. The caller applies the effects that it requests.
+    fn run<R>(
+        &mut self,
+        clients: &mut Clients,
+        now: Instant,
+        id: SubscriptionId,
+        reference: &Ref,
+        callback: impl FnOnce(&dyn AnyChannel, &mut AnyStates, &mut Socket<'_>) -> R,
+    ) -> R {
+        let Callbacks { shared, states, effects } = self;
+        let address = clients.address(id);
+        let ClientChannel { topic, details, id, number, channel } = clients.channel_mut(id);
+        let mut socket = Socket {
+            topic,
+            now,
+            address,
+            counted: details.and_then(|details| details.counted),
+            reference,
+            id,
+            continued: None,
+            data: details.and_then(|details| details.data.as_deref()),
+            presence: &mut channel.presence,
+            presences: &shared.presence,
+            endpoint: &shared.endpoint,
+            effects,
+        };
+        let states = &mut states[usize::from(number)];
+        callback(shared.registry.channel(number).as_ref(), states, &mut socket)
+    }
+
+    /// Takes the effects that the last callback requested.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Reuses the memory of effects for the next callback.
+    pub fn reuse(&mut self, effects: Vec<Effect>) {
+        debug_assert!(effects.is_empty() && self.effects.is_empty(), "effects are applied once");
+        self.effects = effects;
+    }
+}
+
+impl ServerShard {
     /// Calls a joined channel, and handles the result.
     pub(super) fn call(
         &mut self,
@@ -22,13 +81,13 @@ impl Shard {
         reference: &Ref,
         callback: impl FnOnce(&dyn AnyChannel, &mut AnyStates, &StateId, &mut Socket<'_>) -> HandleIn,
     ) {
-        let key = self.hub.client_of(id);
-        let address = self.address(id);
-        let Some(state) = self.channel_mut(id).state.take() else { return };
+        let key = self.clients.hub().client_of(id);
+        let address = self.clients.address(id);
+        let Some(state) = self.clients.record_mut(id).channel_mut().state.take() else { return };
         let result = self.with_socket(sockets, id, reference, |channel, states, socket| {
             callback(channel, states, &state, socket)
         });
-        self.channel_mut(id).state = Some(state);
+        self.clients.record_mut(id).channel_mut().state = Some(state);
 
         let reply_to = ReplyTo { channel: address, reference: reference.clone() };
         match result {
@@ -45,21 +104,32 @@ impl Shard {
             }
             Err(Crash(reason)) => {
                 self.shared.metrics.crashes.inc();
-                let topic = self.hub.topic_of(id).to_owned();
+                let topic = self.clients.hub().topic_of(id).to_owned();
                 tracing::warn!(%topic, reason, "channel crashed");
-                let join_ref = self.leave_channel(sockets, key, id);
-                let message =
-                    encoding::error(self.clients[key as usize].serializer, &join_ref, &topic);
-                self.send(sockets, key, message);
+                self.fail_channel(sockets, key, id, &topic);
             }
         }
     }
 
     /// Ends a channel and tells its client that it is closed.
     pub(super) fn stop(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) {
-        let topic = self.hub.topic_of(id).to_owned();
+        let topic = self.clients.hub().topic_of(id).to_owned();
         let join_ref = self.leave_channel(sockets, key, id);
-        self.close_channel(sockets, key, &topic, &join_ref);
+        let message = encoding::close(self.clients[key].serializer, &join_ref, &topic);
+        self.send(sockets, key, message);
+    }
+
+    /// Ends a channel and tells its client that it has failed. The client joins again.
+    pub(super) fn fail_channel(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        id: SubscriptionId,
+        topic: &str,
+    ) {
+        let join_ref = self.leave_channel(sockets, key, id);
+        let message = encoding::error(self.clients[key].serializer, &join_ref, topic);
+        self.send(sockets, key, message);
     }
 
     /// Runs a callback with a [`Socket`], then applies the effects that the callback requested.
@@ -70,40 +140,13 @@ impl Shard {
         reference: &Ref,
         callback: impl FnOnce(&dyn AnyChannel, &mut AnyStates, &mut Socket<'_>) -> R,
     ) -> R {
-        let address = self.address(id);
-        let Shard { shared, hub, clients, records, states, effects, .. } = self;
-        let client = &clients[hub.client_of(id) as usize];
-        let details = client.details.as_ref();
-        let data = details.and_then(|details| details.data.as_deref());
-        let counted = details.and_then(|details| details.counted);
-        let record = &mut records[id];
-        let number = record.number;
-        let JoinedChannel { presence, .. } = joined(record);
-        let mut socket = Socket {
-            topic: hub.topic_of(id),
-            now: sockets.now(),
-            address,
-            counted,
-            reference,
-            id: details.and_then(|details| details.id).map(|id| id_of_topic(hub.topic_of(id))),
-            continued: None,
-            data,
-            presence,
-            presences: &shared.presence,
-            endpoint: &shared.endpoint,
-            effects,
-        };
-        let states = &mut states[usize::from(number)];
-        let result = callback(shared.registry.channel(number).as_ref(), states, &mut socket);
-        if !self.effects.is_empty() {
-            let topic = self.hub.topic_of(id).to_owned();
+        let address = self.clients.address(id);
+        let result = self.callbacks.run(&mut self.clients, sockets.now(), id, reference, callback);
+        if !self.callbacks.effects.is_empty() {
+            let topic = self.clients.hub().topic_of(id).to_owned();
             self.apply_effects(sockets, &topic, address);
         }
         result
-    }
-
-    pub(super) fn channel_mut(&mut self, id: SubscriptionId) -> &mut JoinedChannel {
-        joined(&mut self.records[id])
     }
 
     pub(super) fn call_handle_info(
@@ -112,17 +155,10 @@ impl Shard {
         to: ChannelAddress,
         info: Box<dyn Any + Send>,
     ) {
-        if self.client_at(to).is_some() {
+        if self.clients.client_at(to).is_some() {
             self.call(sockets, to.subscription, &Ref::NULL, |channel, states, state, socket| {
                 channel.handle_info(states, state, socket, info)
             });
         }
-    }
-}
-
-fn joined(record: &mut SubscriptionRecord) -> &mut JoinedChannel {
-    match &mut record.used_by {
-        Use::Channel(channel) => channel,
-        _ => unreachable!("a channel uses the subscription"),
     }
 }

@@ -2,18 +2,19 @@
 
 use std::net::IpAddr;
 
-use watchfire_channels::{JoinRef, Ref, Serializer};
+use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId, Subscriptions};
-use watchfire_sockets::Handshake;
+use watchfire_sockets::{Handshake, Sockets};
 use watchfire_types::{Instant, SocketId};
 
 use super::connect_rules::ConnectQuestion;
+use super::process_state::ProcessState;
 use super::session::Session;
 use crate::addresses::CountedAddress;
 use crate::channel_api::{Body, Connected, SocketData, StateId};
 use crate::settings::Limits;
 
-/// Data from a request's head that [`super::Shard`] needs when the connection is opened or parked.
+/// Data from a request's head that [`super::ServerShard`] needs when the connection is opened or parked.
 pub(crate) enum Ticket {
     WebSocket {
         serializer: Serializer,
@@ -54,7 +55,7 @@ pub(super) struct Client {
     pub serializer: Serializer,
     /// How many clients had this client's key before.
     pub generation: u32,
-    /// `None` for a client without an id, assigns and a counted address, as most are.
+    /// `None` for a client without an id, data and a counted address, as most are.
     pub details: Option<Box<ConnectionDetails>>,
 }
 
@@ -65,6 +66,31 @@ impl Client {
         match &self.transport {
             Transport::LongPoll(session) => session.is_ending(),
             Transport::WebSocket(_) => false,
+        }
+    }
+
+    /// The address that the client counts against.
+    pub fn counted(&self) -> Option<IpAddr> {
+        self.details.as_ref()?.counted
+    }
+
+    /// Whether the client has to read before it gets the state of another topic.
+    pub fn is_crowded(&self, limits: &Limits, sockets: &Sockets) -> bool {
+        match &self.transport {
+            Transport::WebSocket(socket) => {
+                sockets.queued_bytes(*socket) > limits.queued_bytes_max as usize / 2
+            }
+            Transport::LongPoll(session) => {
+                session.state.queued_bytes() > limits.longpoll_bytes_max / 2
+            }
+        }
+    }
+
+    /// Whether publishers to the client should wait until it has read.
+    pub fn is_awaited(&self, shared: &ProcessState, sockets: &Sockets) -> bool {
+        match &self.transport {
+            Transport::WebSocket(socket) => sockets.is_awaited(*socket),
+            Transport::LongPoll(session) => session.is_awaited(shared, sockets),
         }
     }
 }
@@ -134,11 +160,15 @@ pub(super) enum Use {
     SocketId,
 }
 
-/// A join that waits: until the other processes have sent their state of the topic, or until its
-/// channel continues it.
+/// A channel whose join waits: until the other processes have sent their state of the topic, until its
+/// client has read, or until its channel continues it.
 pub(super) struct Joining {
     pub channel: JoinedChannel,
-    /// The refs and the payload of the join.
+    pub join: WaitingJoin,
+}
+
+/// The message of a join that waits.
+pub(super) struct WaitingJoin {
     pub join_ref: Ref,
     pub reference: Ref,
     pub payload: Body,
@@ -149,12 +179,54 @@ pub(super) struct Joining {
     pub arrived: Instant,
 }
 
+impl WaitingJoin {
+    /// The message as it came from the client.
+    pub fn message<'a>(&'a self, topic: &'a str) -> Message<'a> {
+        Message {
+            join_ref: self.join_ref.clone(),
+            reference: self.reference.clone(),
+            topic: topic.into(),
+            event: watchfire_channels::event::JOIN.into(),
+            payload: self.payload.as_payload(),
+        }
+    }
+}
+
 /// A client's join to a topic.
 pub(super) struct JoinedChannel {
     pub join_ref: JoinRef,
     pub presence: PresenceOwner,
     /// `None` while a callback runs, and until the join is accepted.
     pub state: Option<StateId>,
+}
+
+impl SubscriptionRecord {
+    /// The channel that uses the subscription.
+    pub fn channel_mut(&mut self) -> &mut JoinedChannel {
+        match &mut self.used_by {
+            Use::Channel(channel) => channel,
+            _ => unreachable!("a channel uses the subscription"),
+        }
+    }
+
+    /// Lets the join of the channel wait.
+    pub fn begin_wait(&mut self, join: WaitingJoin) {
+        let Use::Channel(channel) = std::mem::take(&mut self.used_by) else {
+            unreachable!("the channel has subscribed, and is not joined")
+        };
+        self.used_by = Use::Joining(Box::new(Joining { channel, join }));
+    }
+
+    /// Ends the wait of the join. `None`: no join waits.
+    pub fn end_wait(&mut self) -> Option<WaitingJoin> {
+        let used_by = std::mem::take(&mut self.used_by);
+        let Use::Joining(joining) = used_by else {
+            self.used_by = used_by;
+            return None;
+        };
+        self.used_by = Use::Channel(joining.channel);
+        Some(joining.join)
+    }
 }
 
 /// The topic for a socket's id, which no client can join.

@@ -6,14 +6,14 @@ use watchfire_channels::Ref;
 use watchfire_sockets::{OfferError, Sockets};
 use watchfire_types::Instant;
 
+use super::ServerShard;
 use super::client::Transport;
-use super::state::Shard;
 use crate::channel_api::{
     Body, Broadcast, ChannelAddress, Direction, Effect, ForwardKind, Payload, Reply, ReplyTo,
     encoding,
 };
 
-impl Shard {
+impl ServerShard {
     /// Applies the effects that a callback requested, in order.
     pub(super) fn apply_effects(
         &mut self,
@@ -21,26 +21,27 @@ impl Shard {
         topic: &str,
         address: ChannelAddress,
     ) {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = self.callbacks.take_effects();
         for effect in effects.drain(..) {
             match effect {
                 Effect::Push { event, body } => self.push(sockets, address, &event, &body),
                 Effect::Broadcast { event, body, to_self } => {
                     let except = (!to_self).then_some(address);
-                    self.broadcast(Broadcast::new(topic, &event, body, except));
-                    let key = self.hub.client_of(address.subscription);
-                    self.wait_after_publishing(sockets, key, topic);
+                    let broadcast = Broadcast::new(topic, &event, body, except);
+                    self.deliveries.broadcast(&mut self.clients, broadcast);
+                    let key = self.clients.hub().client_of(address.subscription);
+                    self.backpressure.wait_after_publishing(&self.clients, sockets, key, topic);
                 }
                 Effect::Store { event, payload, ack } => {
                     let (reference, reply) =
                         ack.unwrap_or_else(|| (Ref::NULL, Reply::ok(Body::EMPTY)));
                     let to = ReplyTo { channel: address, reference };
-                    let key = self.hub.client_of(address.subscription);
+                    let key = self.clients.hub().client_of(address.subscription);
                     self.store(sockets, topic, &event, &payload, (to, reply));
-                    self.wait_after_publishing(sockets, key, topic);
+                    self.backpressure.wait_after_publishing(&self.clients, sockets, key, topic);
                 }
                 Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
-                Effect::Forward { kind, to, data, ack } if self.owns(to) => {
+                Effect::Forward { kind, to, data, ack } if self.clients.owns(to) => {
                     let arrived = sockets.now();
                     self.forward(sockets, kind, to, &data, ack, Some(arrived));
                 }
@@ -52,7 +53,7 @@ impl Shard {
                 }
             }
         }
-        self.effects = effects; // Reuses its memory for the next callback.
+        self.callbacks.reuse(effects);
     }
 
     /// Publishes a message to the history of its topic, and replies when it is stored. A ref that is null
@@ -95,7 +96,7 @@ impl Shard {
         arrived: Option<Instant>,
     ) {
         let reply = self.offer(sockets, kind, to, data, arrived);
-        if self.owns(ack.channel) {
+        if self.clients.owns(ack.channel) {
             self.reply(sockets, &ack, &reply);
         } else {
             self.shared.endpoint.reply(ack, reply);
@@ -113,16 +114,16 @@ impl Shard {
         let Some(forward) = self.shared.registry.forward(kind).cloned() else {
             return Reply::because("peer gone");
         };
-        let Some(key) = self.client_at(to) else {
+        let Some(key) = self.clients.client_at(to) else {
             self.shared.metrics.refused(forward.gone);
             return Reply::because("peer gone");
         };
-        let Transport::WebSocket(socket) = self.clients[key as usize].transport else {
+        let Transport::WebSocket(socket) = self.clients[key].transport else {
             self.shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
         let payload = Payload::Binary(data);
-        let message = self.with_channel(key, to, |serializer, topic, join_ref| {
+        let message = self.clients.with_channel(key, to, |serializer, topic, join_ref| {
             encoding::push(serializer, join_ref, topic, forward.event, payload)
         });
         let Some(message) = message else {
@@ -133,8 +134,9 @@ impl Shard {
             self.shared.limits.queued_bytes_max as usize / 4 * forward.queue_quarters;
         match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
             Ok(()) => {
-                let topic = self.hub.topic_of(to.subscription);
-                self.watches.note(key, Direction::Sent, topic, forward.event, payload);
+                let topic = self.clients.hub().topic_of(to.subscription);
+                let watched = self.deliveries.watched();
+                watched.note(key, Direction::Sent, topic, forward.event, payload);
                 (forward.count)(data.len(), arrived.map(|arrived| sockets.elapsed(arrived)));
                 Reply::ok(Body::EMPTY)
             }

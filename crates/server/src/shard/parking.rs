@@ -1,41 +1,53 @@
 //! Parks requests for features, and answers them: see [`Parking`].
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use slab::Slab;
 use watchfire_sockets::{RequestHead, Route, Sockets};
-use watchfire_types::{Instant, SocketId};
+use watchfire_types::{Instant, ShardId, SocketId};
 
 use super::client::Ticket;
+use super::process_state::ProcessState;
 use super::session::{CONTENT_TYPE, SWEEP_TICKS};
-use super::state::Shard;
-use super::waiting::{ParkedRequests, WaitingRequest};
 use crate::channel_api::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 
-impl Shard {
-    /// Where a request belongs that a feature may park; `None` for a request of the router.
-    pub(super) fn route_parked(&self, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
-        Some(match self.shared.parking.as_ref()?.route(head)? {
-            ParkRoute::Answer { .. } if self.shared.is_watched(head.path()) => Route::Http,
-            ParkRoute::Answer { name } => Route::Answer { ticket: Ticket::Answered { name } },
-            ParkRoute::HandOff(node) => Route::HandOff(node),
-            ParkRoute::Park { name, client } => {
-                Route::Park { ticket: Ticket::Parked { name, client } }
-            }
-        })
+/// Set in the keys of requests that a feature parked, so that these differ from the keys of clients. The
+/// keys of upgrade requests that wait have another bit (`upgrades.rs`). A shard has fewer than a billion of any.
+const PARKED_BIT: u32 = 1 << 31;
+
+/// The requests that features parked.
+pub(super) struct ParkedRequests {
+    shard: ShardId,
+    /// `None` when no feature parks requests.
+    parking: Option<Arc<dyn Parking>>,
+    waiting: Slab<WaitingRequest>,
+    /// The index that the sweep checked last.
+    swept: usize,
+}
+
+struct WaitingRequest {
+    socket: SocketId,
+    client: u64,
+    since: Instant,
+}
+
+impl ParkedRequests {
+    pub fn new(shard: ShardId, parking: Option<Arc<dyn Parking>>) -> Self {
+        ParkedRequests { shard, parking, waiting: Slab::new(), swept: 0 }
     }
 
-    fn parking(&self) -> &dyn Parking {
-        self.shared.parking.as_deref().expect("a feature parked the request")
+    /// Whether this is the key of a parked request, rather than of a client.
+    pub fn has_form(key: u32) -> bool {
+        key & PARKED_BIT != 0
     }
 
     /// Answers a request in this shard. `None`: the router answers it.
-    pub(super) fn answer_request(&mut self, ticket: Ticket, body: &[u8]) -> Option<[Bytes; 2]> {
-        let Ticket::Answered { name } = ticket else {
-            unreachable!("only such a ticket has a request with its body")
-        };
-        self.parking().answer(&name, body).map(response_of)
+    pub fn answer(&self, name: &str, body: &[u8]) -> Option<[Bytes; 2]> {
+        self.parking().answer(name, body).map(response_of)
     }
 
-    pub(super) fn park_request(
+    pub fn park(
         &mut self,
         sockets: &mut Sockets,
         socket: SocketId,
@@ -43,64 +55,81 @@ impl Shard {
         client: u64,
     ) -> u32 {
         let now = sockets.now();
-        let key = self.parked.insert(WaitingRequest { socket, client, since: now });
-        let request = ParkedRequest { shard: self.id, key, socket, client };
+        let index = self.waiting.insert(WaitingRequest { socket, client, since: now });
+        let request = self.request(index);
         if let Some(response) = self.parking().park(now, name, request) {
-            self.parked.waiting.remove(ParkedRequests::index_of(key));
+            self.waiting.remove(index);
             respond(sockets, socket, response);
         }
-        key
+        request.key
     }
 
     /// Answers a parked request that its feature woke, or that waited long enough.
-    pub(super) fn answer_parked(&mut self, sockets: &mut Sockets, request: ParkedRequest) {
-        let index = ParkedRequests::index_of(request.key);
-        let waiting = self.parked.waiting.get(index);
+    pub fn wake(&mut self, sockets: &mut Sockets, request: ParkedRequest) {
+        let index = index_of(request.key);
+        let waiting = self.waiting.get(index);
         // Its client may be gone, or the sweep answered it, while the message was on its way.
         let is_same = |w: &WaitingRequest| w.socket == request.socket && w.client == request.client;
         if waiting.is_some_and(is_same) {
-            self.parked.waiting.remove(index);
+            self.waiting.remove(index);
             let response = self.parking().unpark(sockets.now(), request);
             respond(sockets, request.socket, response);
         }
     }
 
     /// The client of a parked request closed its connection.
-    pub(super) fn parked_request_closed(&mut self, sockets: &Sockets, key: u32, socket: SocketId) {
-        let index = ParkedRequests::index_of(key);
-        if self.parked.waiting.get(index).is_some_and(|waiting| waiting.socket == socket) {
-            let WaitingRequest { client, .. } = self.parked.waiting.remove(index);
-            let request = ParkedRequest { shard: self.id, key, socket, client };
+    pub fn handle_close(&mut self, sockets: &Sockets, key: u32, socket: SocketId) {
+        let index = index_of(key);
+        if self.waiting.get(index).is_some_and(|waiting| waiting.socket == socket) {
+            let request = self.request(index);
+            self.waiting.remove(index);
             self.parking().request_gone(sockets.now(), request);
         }
     }
 
     /// Checks a tenth of the parked requests, so that the age of each is checked once a second.
-    pub(super) fn sweep_parked(&mut self, sockets: &mut Sockets, now: Instant) {
-        let Some(window) = self.shared.parking.as_ref().map(|parking| parking.window()) else {
-            return;
-        };
-        let capacity = self.parked.waiting.capacity();
-        for _ in 0..capacity.div_ceil(SWEEP_TICKS) {
-            let next = self.parked.swept + 1;
-            let index = if next < capacity { next } else { 0 };
-            self.parked.swept = index;
-            if let Some(WaitingRequest { socket, client, since }) = self.parked.waiting.get(index)
-                && now.since(*since) >= window
-            {
-                let (key, socket, client) = (ParkedRequests::key_of(index), *socket, *client);
-                self.answer_parked(sockets, ParkedRequest { shard: self.id, key, socket, client });
+    pub fn sweep(&mut self, sockets: &mut Sockets, now: Instant) {
+        let Some(window) = self.parking.as_ref().map(|parking| parking.window()) else { return };
+        let capacity = self.waiting.capacity();
+        for _ in 0..capacity.div_ceil(SWEEP_TICKS as usize) {
+            self.swept = if self.swept + 1 < capacity { self.swept + 1 } else { 0 };
+            let waiting = self.waiting.get(self.swept);
+            if waiting.is_some_and(|waiting| now.since(waiting.since) >= window) {
+                self.wake(sockets, self.request(self.swept));
             }
         }
     }
 
     /// The server stops: answers every parked request.
-    pub(super) fn end_parked(&mut self, sockets: &mut Sockets) {
-        let Some(parking) = self.shared.parking.clone() else { return };
-        for waiting in self.parked.waiting.drain() {
+    pub fn end_all(&mut self, sockets: &mut Sockets) {
+        let Some(parking) = &self.parking else { return };
+        for waiting in self.waiting.drain() {
             respond(sockets, waiting.socket, parking.stopping());
         }
     }
+
+    fn parking(&self) -> &dyn Parking {
+        self.parking.as_deref().expect("a feature parked the request")
+    }
+
+    fn request(&self, index: usize) -> ParkedRequest {
+        let WaitingRequest { socket, client, .. } = self.waiting[index];
+        ParkedRequest { shard: self.shard, key: index as u32 | PARKED_BIT, socket, client }
+    }
+}
+
+fn index_of(key: u32) -> usize {
+    (key & !PARKED_BIT) as usize
+}
+
+/// Where a request belongs that a feature may park; `None` for a request of the router.
+pub(super) fn route_parked(shared: &ProcessState, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
+    Some(match shared.parking.as_ref()?.route(head)? {
+        ParkRoute::Answer { .. } if shared.is_watched(head.path()) => Route::Http,
+        ParkRoute::Answer { name } => Route::Answer { ticket: Ticket::Answered { name } },
+        ParkRoute::HandOff(node) => Route::HandOff(node),
+        ParkRoute::Park { name, client } => Route::Park { ticket: Ticket::Parked { name, client } },
+    })
 }
 
 fn respond(sockets: &mut Sockets, socket: SocketId, response: ParkResponse) {

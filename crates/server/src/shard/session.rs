@@ -7,13 +7,13 @@ use watchfire_channels::longpoll::{
 use watchfire_sockets::Sockets;
 use watchfire_types::{Instant, SocketId};
 
-use super::shared::Shared;
+use super::process_state::ProcessState;
 use crate::token::SessionId;
 
 /// The content type of every long-poll response.
 pub(crate) const CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// Ticks in which the age of every session and parked request is checked once.
-pub(super) const SWEEP_TICKS: usize = 10;
+pub(super) const SWEEP_TICKS: u32 = 10;
 
 /// How many times its limits the queue of a client that polls in time may hold, if it is filled with
 /// broadcasts, whose memory all sessions share.
@@ -76,7 +76,7 @@ impl Session {
     /// Gives the session an input, and sends its responses.
     pub fn handle_input(
         &mut self,
-        shared: &Shared,
+        shared: &ProcessState,
         sockets: &mut Sockets,
         input: Input,
     ) -> SessionState {
@@ -88,7 +88,7 @@ impl Session {
     /// `leeway`: how many times its limits the queue may hold, while the client polls in time.
     fn handle_with(
         &mut self,
-        shared: &Shared,
+        shared: &ProcessState,
         sockets: &mut Sockets,
         input: Input,
         leeway: u32,
@@ -124,7 +124,7 @@ impl Session {
     /// more broadcasts in memory, the queue may exceed its limits.
     pub fn queue_shared(
         &mut self,
-        shared: &Shared,
+        shared: &ProcessState,
         sockets: &mut Sockets,
         message: Bytes,
         has_room: bool,
@@ -134,7 +134,7 @@ impl Session {
     }
 
     /// Whether publishers to the client should wait for its next poll.
-    pub fn is_awaited(&self, shared: &Shared, sockets: &Sockets) -> bool {
+    pub fn is_awaited(&self, shared: &ProcessState, sockets: &Sockets) -> bool {
         let LongPollLimits { queued_bytes_max, queued_messages_max, .. } = shared.longpoll;
         let half = LongPollLimits {
             queued_bytes_max: queued_bytes_max / 2,
@@ -150,14 +150,14 @@ impl Session {
     }
 
     /// Whether the client still receives the last answer, or has had no time to poll since then.
-    pub fn is_receiving(&mut self, shared: &Shared, sockets: &Sockets) -> bool {
+    pub fn is_receiving(&mut self, shared: &ProcessState, sockets: &Sockets) -> bool {
         if self.answered.is_some_and(|socket| sockets.queued_bytes(socket) > 0) {
             self.received_at = sockets.now();
         }
         sockets.now().since(self.received_at) < shared.longpoll.window
     }
 
-    fn polls_in_time(&self, shared: &Shared, sockets: &Sockets) -> bool {
+    fn polls_in_time(&self, shared: &ProcessState, sockets: &Sockets) -> bool {
         let waited = sockets.now().since(self.state.since());
         waited < shared.endpoint.flows().wait_max() / 2
     }
@@ -165,7 +165,7 @@ impl Session {
     /// Parks a poll on a connection.
     pub fn park(
         &mut self,
-        shared: &Shared,
+        shared: &ProcessState,
         sockets: &mut Sockets,
         socket: SocketId,
     ) -> SessionState {

@@ -2,12 +2,13 @@
 
 use std::any::Any;
 
-use crate::support::{Client, settings_without_operator as settings};
+use crate::support::settings_without_operator as settings;
 use serde_json::{Value, json};
 use watchfire::testing::{Channels, Client as TestClient, NotConnected};
 use watchfire::{
     Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server, Socket,
 };
+use watchfire_testkit::Client;
 
 struct Desk;
 
@@ -159,7 +160,7 @@ fn a_message_of_the_application_to_a_channel_reaches_handle_info() {
 #[test]
 fn pushes_are_sent_in_order_and_before_the_reply() {
     let server = desk().start().expect("the server starts");
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("desk:1", json!({ "number": 1 }));
     client.send("desk:1", "order", json!({}));
     assert_eq!(client.receive()[3], "first");
@@ -170,7 +171,7 @@ fn pushes_are_sent_in_order_and_before_the_reply() {
 #[test]
 fn a_broadcast_from_a_client_reaches_all_others_on_every_shard() {
     let server = desk().start().expect("the server starts");
-    let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(server.address())).collect();
     for client in &mut clients {
         client.join("desk:1", json!({ "number": 1 }));
     }
@@ -207,7 +208,7 @@ fn disconnecting_an_id_closes_every_socket_with_it_and_no_other() {
         .map(|at| {
             let user = if at < 6 { "ada" } else { "bob" };
             let params = format!("vsn=2.0.0&user={user}");
-            let mut client = Client::connect_with(&server, &params).unwrap();
+            let mut client = Client::connect_with(server.address(), &params).unwrap();
             client.join("desk:1", json!({ "number": 1 }));
             client
         })

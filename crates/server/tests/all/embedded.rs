@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use crate::support::{Client, http_to, settings_without_operator as settings};
+use crate::support::settings_without_operator as settings;
 use axum::Router;
 use axum::routing::get;
 use serde_json::json;
@@ -10,6 +10,7 @@ use watchfire::{
     Channel, EmbeddedServer, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings,
     Socket, StartError,
 };
+use watchfire_testkit::{Client, exchange};
 
 struct Echo;
 
@@ -53,7 +54,7 @@ fn serve(app: Router) -> SocketAddr {
 
 fn get_from(address: SocketAddr, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    http_to(address, &request)
+    exchange(address, request)
 }
 
 #[test]

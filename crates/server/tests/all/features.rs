@@ -5,8 +5,9 @@ mod greetings;
 
 use watchfire::{Server, StartError};
 use watchfire_operator::{AdminSettings, Operator};
+use watchfire_testkit::Client;
 
-use crate::support::{Client, get, metric, settings, settings_without_operator};
+use crate::support::{get, metric, settings, settings_without_operator};
 use greetings::GreetingSettings;
 
 #[test]
@@ -37,7 +38,7 @@ fn a_feature_is_added_with_one_call() {
     let server = Server::new(settings).with(greetings::Greetings).with(Operator::new());
     let server = server.start().expect("the server starts");
     assert!(get(&server, "/greetings").ends_with("\r\n\r\n0 good days"));
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("greetings", serde_json::json!({}));
     assert!(get(&server, "/greetings").ends_with("\r\n\r\n1 good days"));
     assert_eq!(metric(&server, "watchfire_greetings_total"), 1);

@@ -2,26 +2,26 @@
 
 use crate::support;
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use crate::support::{Client, metric, settings};
+use crate::support::{metric, settings};
+use crate::tokens::{Own, SECRET, hmac, now, reason, sign};
+use crate::{start, start_error, with_operator};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
-use sha2::Sha256;
 use watchfire::internal::{ShardAnswer, ShardQuestion};
 use watchfire::{
-    Channel, ChannelRule, Connected, HandleIn, HistoryRule, Hook, JoinRule, Joined, OnFailure,
-    Outcome, Payload, PublishRule, Refusal, RunningServer, Server, Settings, Socket,
+    ChannelRule, Connected, HistoryRule, Hook, JoinRule, OnFailure, PublishRule, RunningServer,
+    Settings,
 };
+use watchfire_testkit::{Client, UPGRADE, eventually, exchange, response, serve_http, text_frame};
 
-const TOKEN_SECRET: &str = "an HS256 secret of 32 bytes or more";
 const HOOK_SECRET: &str = "a secret of hooks of 32 bytes or more";
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -34,10 +34,10 @@ struct Backend {
 
 /// A request that waits for its answer. The connection is closed when it is dropped.
 struct Asked {
-    headers: HashMap<String, String>,
+    headers: BTreeMap<String, String>,
     text: String,
     body: Value,
-    answer: Sender<String>,
+    answer: Sender<Vec<u8>>,
 }
 
 impl Asked {
@@ -46,11 +46,7 @@ impl Asked {
     }
 
     fn answer_with(self, status: &str, body: &str) {
-        let len = body.len();
-        let response = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len}\r\n\r\n{body}"
-        );
-        self.answer.send(response).ok();
+        self.answer.send(response(status, &["content-type: application/json"], body)).ok();
     }
 
     fn allow(self) {
@@ -60,16 +56,16 @@ impl Asked {
 
 impl Backend {
     fn start() -> Backend {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/hooks?of=test", listener.local_addr().unwrap());
         let (sender, asked) = channel();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let sender = sender.clone();
-                thread::spawn(move || serve(stream.unwrap(), &sender));
-            }
+        let address = serve_http(move |request| {
+            assert_eq!((&*request.method, &*request.path), ("POST", "/hooks?of=test"));
+            let text = String::from_utf8(request.body.clone()).unwrap();
+            let (body, headers) = (serde_json::from_str(&text).unwrap(), request.headers.clone());
+            let (answer, answers) = channel();
+            sender.send(Asked { headers, text, body, answer }).ok()?;
+            answers.recv().ok()
         });
-        Backend { url, asked }
+        Backend { url: format!("http://{address}/hooks?of=test"), asked }
     }
 
     fn next(&self) -> Asked {
@@ -96,31 +92,6 @@ impl Backend {
     }
 }
 
-/// Reads the requests of one connection.
-fn serve(stream: TcpStream, asked: &Sender<Asked>) -> Option<()> {
-    let mut writer = stream.try_clone().ok()?;
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
-        assert_eq!(line, "POST /hooks?of=test HTTP/1.1\r\n");
-        let mut headers = HashMap::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-            headers.insert(name.to_lowercase(), value.to_owned());
-        }
-        let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        reader.read_exact(&mut body).ok()?;
-        let text = String::from_utf8(body).unwrap();
-        let body = serde_json::from_str(&text).unwrap();
-        let (answer, answers) = channel();
-        asked.send(Asked { headers, text, body, answer }).ok()?;
-        writer.write_all(answers.recv().ok()?.as_bytes()).ok()?;
-    }
-}
-
 fn hook_settings(backend: &Backend) -> Settings {
     let rule = |pattern: &str, join, hooks: &[Hook]| ChannelRule {
         pattern: pattern.into(),
@@ -132,7 +103,7 @@ fn hook_settings(backend: &Backend) -> Settings {
     };
     let all = [Hook::Join, Hook::Publish, Hook::Leave];
     let mut settings = settings();
-    settings.auth.hs256_secret = TOKEN_SECRET.into();
+    settings.auth.hs256_secret = SECRET.into();
     settings.hooks.url = backend.url.clone();
     settings.hooks.secret = HOOK_SECRET.into();
     settings.hooks.timeout = DEADLINE;
@@ -148,39 +119,20 @@ fn hook_settings(backend: &Backend) -> Settings {
     settings
 }
 
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
-}
-
 fn server_of(backend: &Backend) -> RunningServer {
     start(hook_settings(backend))
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
-fn hmac(secret: &str, message: &str) -> Vec<u8> {
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-    mac.chain_update(message).finalize().into_bytes().to_vec()
-}
-
 fn token(subject: &str, seconds: u64) -> String {
-    let claims = json!({
+    sign(&json!({
         "sub": subject, "exp": now() + seconds, "meta": { "from": "the token" },
         "channels": { "join": ["rooms:*"], "publish": ["rooms:*"] },
-    });
-    let parts = [json!({ "alg": "HS256" }), claims];
-    let message = parts.map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
-    format!("{message}.{}", URL_SAFE_NO_PAD.encode(hmac(TOKEN_SECRET, &message)))
+    }))
 }
 
 fn client_of(server: &RunningServer, subject: &str) -> Client {
     let query = format!("vsn=2.0.0&token={}", token(subject, 60));
-    Client::connect_with(server, &query).expect("the token is valid")
+    Client::connect_with(server.address(), &query).expect("the token is valid")
 }
 
 /// A client that has joined, and the id of its channel.
@@ -194,18 +146,9 @@ fn joined(server: &RunningServer, backend: &Backend, topic: &str) -> (Client, Va
     (client, channel)
 }
 
-fn reason(reply: &Value) -> &str {
-    assert_eq!(reply["status"], "error", "{reply}");
-    reply["response"]["reason"].as_str().expect("an error has a reason")
-}
-
 /// Reads a metric until it has a value.
 fn wait_for(server: &RunningServer, name: &str, value: u64) {
-    let began = Instant::now();
-    while metric(server, name) != value {
-        assert!(began.elapsed() < DEADLINE, "{name} becomes {value}, is {}", metric(server, name));
-        thread::yield_now();
-    }
+    eventually(&format!("{name} becomes {value}"), || metric(server, name) == value);
 }
 
 #[test]
@@ -256,7 +199,7 @@ fn a_join_waits_for_the_backend_while_other_channels_go_on() {
 fn the_history_has_what_the_backend_let_through_and_a_join_recovers_it_after_the_answer() {
     let backend = Backend::start();
     let server = server_of(&backend);
-    let mut writer = Client::connect(&server);
+    let mut writer = Client::connect(server.address());
     let join = writer.send("kept:1", "phx_join", json!({}));
     backend.next_of("join").allow();
     let position = writer.reply_to(&join)["response"]["position"].clone();
@@ -271,7 +214,7 @@ fn the_history_has_what_the_backend_let_through_and_a_join_recovers_it_after_the
         writer.reply_to(&push);
     }
 
-    let mut reader = Client::connect(&server);
+    let mut reader = Client::connect(server.address());
     let join = reader.send("kept:1", "phx_join", json!({ "history": { "after": position } }));
     let asked = backend.next_of("join");
     // Written while the join waits: recovered, and not sent twice.
@@ -289,7 +232,7 @@ fn the_history_has_what_the_backend_let_through_and_a_join_recovers_it_after_the
 fn a_request_is_signed() {
     let backend = Backend::start();
     let server = server_of(&backend);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let mut ids = Vec::new();
     for _ in 0..2 {
         let join = client.send("quiet:1", "phx_join", json!({}));
@@ -317,7 +260,7 @@ fn a_request_is_signed() {
 fn the_backend_denies_with_a_reason_and_the_rule_decides_first() {
     let backend = Backend::start();
     let server = server_of(&backend);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     // Without a token, the backend is not asked.
     assert_eq!(reason(&client.join("rooms:1", json!({}))), "unauthorized");
     for (answer, expected) in [
@@ -370,8 +313,8 @@ fn failures() -> Vec<(&'static str, Failure)> {
 fn a_backend_that_fails_denies() {
     let backend = Backend::start();
     let server = server_of(&backend);
-    let mut client = Client::connect(&server);
-    let mut outcomes = HashMap::new();
+    let mut client = Client::connect(server.address());
+    let mut outcomes = BTreeMap::new();
     for (outcome, fail) in failures() {
         let reply = join_with(&mut client, &backend, "quiet:1", fail);
         assert_eq!(reason(&reply), "backend_unavailable", "{outcome}");
@@ -390,7 +333,7 @@ fn a_backend_that_fails_allows_if_the_settings_say_so() {
     let mut settings = hook_settings(&backend);
     settings.hooks.on_failure = OnFailure::Allow;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     for (outcome, fail) in failures() {
         let reply = join_with(&mut client, &backend, "quiet:1", fail);
         assert_eq!(reply, json!({ "status": "ok", "response": {} }), "{outcome}");
@@ -404,7 +347,7 @@ fn a_backend_that_hangs_denies_after_the_timeout() {
     settings.hooks.timeout = Duration::from_millis(300);
     settings.hooks.requests_max = 1;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let began = Instant::now();
     // One request at a time: the others wait for the first, and no longer than it.
     let joins = ["quiet:1", "quiet:2", "quiet:3"].map(|t| client.send(t, "phx_join", json!({})));
@@ -427,7 +370,7 @@ fn the_breaker_stops_requests_until_the_backend_answers_again() {
     settings.hooks.failures_max = 2;
     settings.hooks.retry_after = Duration::from_secs(1);
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     for _ in 0..2 {
         let reply = join_with(&mut client, &backend, "quiet:1", drop);
         assert_eq!(reason(&reply), "backend_unavailable");
@@ -456,7 +399,7 @@ fn an_answer_that_is_not_valid_decides_about_its_client_only() {
     let mut settings = hook_settings(&backend);
     settings.hooks.failures_max = 2;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     let invalid: [(&str, &str); 5] = [
         ("200 OK", "<html>"),
         ("200 OK", r#"{"allow":true,"reply":7}"#),
@@ -547,7 +490,7 @@ fn an_allowed_message_reaches_the_subscribers_after_its_client_has_gone() {
 fn bytes_reach_the_backend_in_base64() {
     let backend = Backend::start();
     let server = server_of(&backend);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("moderated:1", json!({}));
     client.send_bytes("moderated:1", "sample", b"\x00\xff");
     let asked = backend.next_of("publish");
@@ -563,7 +506,7 @@ fn bytes_reach_the_backend_in_base64() {
 fn only_so_many_messages_of_a_channel_wait() {
     let backend = Backend::start();
     let server = server_of(&backend);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("moderated:1", json!({}));
     client.join("moderated:2", json!({}));
     let refs: Vec<String> =
@@ -595,7 +538,7 @@ fn only_so_many_joins_and_messages_of_a_process_wait() {
     let mut settings = hook_settings(&backend);
     settings.hooks.waiting_max = 2;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("moderated:1", json!({}));
     let join = client.send("quiet:1", "phx_join", json!({}));
     let note = client.send("moderated:1", "note", json!({}));
@@ -656,7 +599,7 @@ fn each_granted_join_has_one_notice_of_its_end() {
     }
 
     // A rule without a join hook.
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     assert_eq!(client.join("counted:1", json!({}))["status"], "ok");
     client.push("counted:1", "phx_leave", json!({}));
     let asked = backend.next_of("leave");
@@ -763,18 +706,15 @@ fn a_token_that_expires_while_the_backend_thinks_permits_nothing() {
     settings.auth.leeway = Duration::ZERO;
     let server = start(settings);
     let query = format!("vsn=2.0.0&token={}", token("ada", 1));
-    let mut client = Client::connect_with(&server, &query).unwrap();
+    let mut client = Client::connect_with(server.address(), &query).unwrap();
     let join = client.send("rooms:1", "phx_join", json!({}));
     let asked = backend.next_of("join");
     // Another client shows that the time of the token is over.
-    let expired = Instant::now() + Duration::from_secs(20);
-    let mut other = Client::connect_with(&server, &query).unwrap();
-    while other.join("rooms:2", json!({ "token": "x" }))["response"]["reason"] != "token_invalid"
-        || now() < expires_at(&query)
-    {
-        assert!(Instant::now() < expired, "the token expires");
-        thread::yield_now();
-    }
+    let mut other = Client::connect_with(server.address(), &query).unwrap();
+    eventually("the token expires", || {
+        let refused = other.join("rooms:2", json!({ "token": "x" }));
+        refused["response"]["reason"] == "token_invalid" && now() >= expires_at(&query)
+    });
     asked.allow();
     assert_eq!(reason(&client.reply_to(&join)), "token_expired");
     // The backend had granted it, so it is told.
@@ -787,32 +727,15 @@ fn expires_at(query: &str) -> u64 {
     claims["exp"].as_u64().unwrap()
 }
 
-/// A channel that answers joins with the data of its application.
-struct Own;
-
-impl Channel for Own {
-    type State = ();
-
-    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        let user = socket.assigns::<String>().cloned();
-        Ok(Joined::with(()).response(json!({ "own": user })))
-    }
-
-    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        Ok(Outcome::NoReply)
-    }
-}
-
 #[test]
 fn an_application_keeps_its_data_beside_the_token_and_the_address() {
     let backend = Backend::start();
-    let server = Server::new(hook_settings(&backend))
-        .with(watchfire_operator::Operator::new())
+    let server = with_operator(hook_settings(&backend))
         .channel("own:*", Own)
         .on_connect(|_| Ok(Connected::default().with_assigns("me".to_owned())));
     let server = server.start().unwrap();
     let own = json!({ "status": "ok", "response": { "own": "me" } });
-    assert_eq!(Client::connect(&server).join("own:1", json!({})), own);
+    assert_eq!(Client::connect(server.address()).join("own:1", json!({})), own);
     let mut client = client_of(&server, "ada");
     assert_eq!(client.join("own:1", json!({})), own);
     let join = client.send("rooms:1", "phx_join", json!({}));
@@ -847,7 +770,7 @@ fn a_thousand_joins_share_a_few_connections() {
     settings.limits.joins_per_second_per_socket = 1_000;
     let server = start(settings);
     backend.allow_all();
-    let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(&server)).collect();
+    let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(server.address())).collect();
     let refs: Vec<Vec<String>> = clients
         .iter_mut()
         .map(|client| {
@@ -891,7 +814,7 @@ fn polling(server: &RunningServer, headers: &str) -> thread::JoinHandle<String> 
          connection: close\r\n\r\n"
     );
     let address = server.address();
-    thread::spawn(move || support::http_to(address, &request))
+    thread::spawn(move || exchange(address, request))
 }
 
 #[test]
@@ -945,7 +868,7 @@ fn the_identity_of_the_backend_replaces_that_of_a_token() {
     settings.channels.rules[0].hooks = vec![Hook::Join];
     let server = start(settings);
     // The server decides about the token first.
-    assert!(Client::connect_with(&server, "vsn=2.0.0&token=bad").is_err());
+    assert!(Client::connect_with(server.address(), "vsn=2.0.0&token=bad").is_err());
     let query = format!("vsn=2.0.0&token={}", token("bob", 60));
     let waiting = connecting(&server, &query);
     let asked = backend.next_of("connect");
@@ -1024,7 +947,8 @@ fn parameters_that_are_too_large_are_refused_without_a_question() {
     let mut settings = connect_settings(&backend);
     settings.hooks.body_bytes_max = 1_000;
     let server = start(settings);
-    let error = Client::connect_with(&server, &format!("vsn=2.0.0&a={}", "%00".repeat(200))).err();
+    let error =
+        Client::connect_with(server.address(), &format!("vsn=2.0.0&a={}", "%00".repeat(200))).err();
     assert!(error.is_some_and(|error| error.contains("414")));
     assert!(backend.asked.try_recv().is_err());
     wait_for(&server, "watchfire_hooks_waiting", 0);
@@ -1042,7 +966,7 @@ fn a_client_may_connect_without_the_backend_if_the_settings_say_so() {
     drop(backend.next_of("connect"));
     assert!(waiting.join().unwrap().is_ok());
     // The breaker is open: nobody is asked.
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     assert_eq!(client.join("plain:1", json!({}))["status"], "ok");
     assert!(backend.asked.try_recv().is_err());
 }
@@ -1058,7 +982,7 @@ fn an_open_breaker_refuses_clients_at_once() {
     drop(backend.next_of("connect"));
     assert!(waiting.join().unwrap().is_err());
     for _ in 0..3 {
-        let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+        let error = Client::connect_with(server.address(), "vsn=2.0.0").err().expect("refused");
         assert!(error.contains("503"), "{error}");
     }
     assert!(polling(&server, "").join().unwrap().starts_with("HTTP/1.1 503 "));
@@ -1083,7 +1007,7 @@ fn clients_that_wait_are_bounded_in_number_and_delay_no_other() {
     let asked = [backend.next_of("connect"), backend.next_of("connect")];
     assert_eq!(open.join("plain:1", json!({}))["status"], "ok");
     assert!(support::get(&server, "/healthz").starts_with("HTTP/1.1 200 "));
-    let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+    let error = Client::connect_with(server.address(), "vsn=2.0.0").err().expect("refused");
     assert!(error.contains("503"), "{error}");
     for asked in asked {
         asked.allow();
@@ -1107,7 +1031,7 @@ fn a_client_that_waits_is_refused_after_the_timeout_and_frees_its_place() {
     // A client without a place would be refused immediately.
     for _ in 0..2 {
         let began = Instant::now();
-        let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+        let error = Client::connect_with(server.address(), "vsn=2.0.0").err().expect("refused");
         assert!(error.contains("503"), "{error}");
         assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
         wait_for(&server, "watchfire_hooks_waiting", 0);
@@ -1118,9 +1042,7 @@ fn a_client_that_waits_is_refused_after_the_timeout_and_frees_its_place() {
 fn raw_upgrade(server: &RunningServer, more: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
-    let head = "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
-                upgrade: websocket\r\nsec-websocket-version: 13\r\n\
-                sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let head = format!("{UPGRADE}host: localhost\r\n\r\n");
     stream.write_all(&[head.as_bytes(), more].concat()).unwrap();
     stream
 }
@@ -1129,9 +1051,7 @@ fn raw_upgrade(server: &RunningServer, more: &[u8]) -> TcpStream {
 fn messages_that_a_client_sends_early_are_handled_after_the_answer() {
     let backend = Backend::start();
     let server = start(connect_settings(&backend));
-    let text = br#"["1","1","plain:1","phx_join",{}]"#;
-    // Masked with zeros.
-    let frame = [&[0x81, 0x80 | text.len() as u8, 0, 0, 0, 0][..], text].concat();
+    let frame = text_frame(r#"["1","1","plain:1","phx_join",{}]"#);
     let mut stream = raw_upgrade(&server, &frame);
     let asked = backend.next_of("connect");
     assert_eq!(metric(&server, "watchfire_channels_joined"), 0);
@@ -1166,7 +1086,7 @@ fn a_client_that_leaves_while_it_waits_frees_its_place() {
     let waiting = connecting(&server, "vsn=2.0.0");
     // The address has no second place, and the backend is not asked for it.
     let asked = backend.next_of("connect");
-    let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+    let error = Client::connect_with(server.address(), "vsn=2.0.0").err().expect("refused");
     assert!(error.contains("429"), "{error}");
     asked.answer(json!({ "allow": false }));
     assert!(waiting.join().unwrap().is_err());
@@ -1201,20 +1121,8 @@ fn settings_that_cannot_work_prevent_the_start() {
     let error = |change: fn(&mut Settings)| {
         let mut settings = hook_settings(&backend);
         change(&mut settings);
-        let text = Server::new(settings.clone())
-            .with(watchfire_operator::Operator::new())
-            .check()
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            Server::new(settings)
-                .with(watchfire_operator::Operator::new())
-                .start()
-                .err()
-                .unwrap()
-                .to_string(),
-            text
-        );
+        let text = with_operator(settings.clone()).check().unwrap_err().to_string();
+        assert_eq!(start_error(settings).to_string(), text);
         text
     };
     for (change, expected) in [

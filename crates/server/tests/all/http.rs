@@ -1,10 +1,12 @@
 //! The routes of every server.
 
-use watchfire::{Connected, Server, StartError, TlsStartError};
+use watchfire::{Connected, StartError, TlsStartError};
 use watchfire_operator::AdminSettings;
+use watchfire_testkit::{Client, Request, UPGRADE, find};
 
 use crate::server as watchfire;
-use crate::support::{self, Client, get, http, http_to, metric, settings};
+use crate::support::{self, get, http, metric, settings};
+use crate::{start_error, with_operator};
 
 #[test]
 fn a_running_server_is_healthy() {
@@ -68,12 +70,9 @@ fn a_slash_too_many_in_the_path_of_the_socket_does_not_matter() {
     let (_, token) = opened.split_once("\"token\":\"").expect("a session");
     let token = token.split('"').next().expect("a token");
     let heartbeat = r#"[null,"1","phoenix","heartbeat",{}]"#;
-    let post = format!(
-        "POST /socket/longpoll/?vsn=2.0.0&token={token} HTTP/1.1\r\nhost: localhost\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n{heartbeat}",
-        heartbeat.len()
-    );
-    assert!(http(&server, &post).ends_with("{\"status\":200}"));
+    let path = format!("/socket/longpoll/?vsn=2.0.0&token={token}");
+    let posted = Request::post(&path, heartbeat).to(server.address());
+    assert_eq!(posted.text(), "{\"status\":200}");
     let polled = get(&server, &format!("//socket//longpoll?vsn=2.0.0&token={token}"));
     assert!(polled.contains("phx_reply"), "{polled}");
 }
@@ -82,17 +81,15 @@ fn a_slash_too_many_in_the_path_of_the_socket_does_not_matter() {
 fn metrics_are_in_the_format_that_is_asked_for() {
     let server = watchfire();
     let metrics = |accept: &str| {
-        let head = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
-        http_to(support::admin_address(&server), &format!("{head}accept: {accept}\r\n\r\n"))
+        let request = Request::get("/metrics").line(format!("accept: {accept}"));
+        let answer = request.to(support::admin_address(&server));
+        (answer.header("content-type").to_owned(), answer.text().to_owned())
     };
-    let text = metrics("text/plain;version=0.0.4");
-    assert!(
-        text.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
-        "{text}"
-    );
+    let (media_type, text) = metrics("text/plain;version=0.0.4");
+    assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8");
     assert!(text.contains("\n# TYPE watchfire_refusals_total counter\n"), "{text}");
     assert!(!text.contains("# EOF"));
-    let open = metrics("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1");
+    let (_, open) = metrics("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1");
     assert!(open.contains("\n# TYPE watchfire_refusals counter\n"), "{open}");
 }
 
@@ -100,9 +97,7 @@ fn metrics_are_in_the_format_that_is_asked_for() {
 fn a_path_or_a_query_of_the_operator_that_is_not_utf_8_gets_400() {
     let server = watchfire();
     for path in ["/admin/topics?prefix=%E4", "/admin/connections/%E4"] {
-        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        let response = http_to(support::admin_address(&server), &head);
-        assert!(response.starts_with("HTTP/1.1 400 "), "{path}: {response}");
+        assert_eq!(Request::get(path).to(support::admin_address(&server)).status, 400, "{path}");
     }
 }
 
@@ -124,11 +119,7 @@ fn pages_of_no_origin_of_the_server_may_not_connect_over_any_transport() {
         // A page of a domain that has the address 127.0.0.1 meanwhile.
         "host: attacker.example\r\norigin: http://attacker.example\r\n",
     ] {
-        let websocket = format!(
-            "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\n{headers}\
-             connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
-             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        );
+        let websocket = format!("{UPGRADE}{headers}\r\n");
         assert!(http(&server, &websocket).starts_with("HTTP/1.1 403 "), "{headers}");
         for method in ["GET", "POST"] {
             let long_poll = format!(
@@ -151,21 +142,13 @@ fn long_poll_answers_other_methods_with_400() {
 fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
-    let error = Server::new(half)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .map(|_| ())
-        .unwrap_err();
+    let error = start_error(half);
     assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
     for path in ["socket/", "", "/", "/a?b", "/a#b", "/a b", "/{a}", "/\u{e9}", "/a/../b", "/."] {
         let mut mount = settings();
         mount.socket.mount = path.into();
-        let error = Server::new(mount)
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .map(|_| ())
-            .unwrap_err();
+        let error = start_error(mount);
         assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
     }
 
@@ -179,43 +162,27 @@ fn invalid_settings_prevent_the_start() {
         let mut taken = settings();
         taken.server.listen = addresses(public);
         taken.section_mut::<AdminSettings>().listen = addresses(admin);
-        let error =
-            Server::new(taken).with(watchfire_operator::Operator::new()).check().unwrap_err();
+        let error = with_operator(taken).check().unwrap_err();
         assert!(matches!(error, StartError::TakenAddress { .. }), "{error}");
     }
     let mut families = settings();
     families.server.listen = vec!["0.0.0.0:4000".parse().unwrap(), "[::]:4000".parse().unwrap()];
-    Server::new(families)
-        .with(watchfire_operator::Operator::new())
-        .check()
-        .expect("each family has its own port");
+    with_operator(families).check().expect("each family has its own port");
 
     for url in ["http://user:word@localhost/", "http://localhost:99999/", "http:///a", "a"] {
         let mut hooks = settings();
         hooks.hooks.url = url.into();
-        let error = Server::new(hooks)
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .map(|_| ())
-            .unwrap_err();
+        let error = start_error(hooks);
         assert!(error.to_string().contains("cannot use hooks.url"), "{error}");
         let mut auth = settings();
         auth.auth.jwks_url = url.into();
-        let error = Server::new(auth)
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .map(|_| ())
-            .unwrap_err();
+        let error = start_error(auth);
         assert!(error.to_string().contains("cannot use auth.jwks_url"), "{error}");
     }
 
     let mut origin = settings();
     origin.socket.check_origin = vec!["https://".into()];
-    let error = Server::new(origin)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .map(|_| ())
-        .unwrap_err();
+    let error = start_error(origin);
     assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
 }
 
@@ -230,8 +197,7 @@ impl Drop for PanicsAtTheEnd {
 
 #[test]
 fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
-    let server = Server::new(settings())
-        .with(watchfire_operator::Operator::new())
+    let server = with_operator(settings())
         .on_connect(|connect| match connect.params.text("user") {
             Some("panics now") => panic!("a requested panic"),
             Some(_) => Ok(Connected::default().with_assigns(PanicsAtTheEnd)),
@@ -240,17 +206,22 @@ fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
         .start()
         .expect("the server starts");
     // A rule that panics refuses its client and nothing else.
-    let error = Client::connect_with(&server, "vsn=2.0.0&user=panics%20now").err().unwrap();
+    let error =
+        Client::connect_with(server.address(), "vsn=2.0.0&user=panics%20now").err().unwrap();
     assert!(error.contains("403"), "{error}");
     assert!(get(&server, "/readyz").starts_with("HTTP/1.1 200 "));
 
-    drop(Client::connect_with(&server, "vsn=2.0.0&user=ada").expect("the client is accepted"));
+    drop(
+        Client::connect_with(server.address(), "vsn=2.0.0&user=ada")
+            .expect("the client is accepted"),
+    );
     // Connections that wait for the ended loop are reset.
-    let health = std::iter::repeat_with(|| support::try_get(server.address(), "/readyz"))
-        .flatten()
-        .find(|response| !response.starts_with("HTTP/1.1 200 "))
-        .expect("it is not ready soon");
-    assert!(health.starts_with("HTTP/1.1 503 "), "{health}");
+    let health = find("it is not ready", || {
+        let answer = Request::get("/readyz").try_to(server.address()).ok();
+        answer.filter(|answer| answer.status != 200)
+    });
+    assert_eq!(health.status, 503, "{health:?}");
+    let health = health.text();
     let panicked = ["[0]", "[1]"].iter().any(|shards| {
         health.contains(&format!(r#""event_loops":{{"of":2,"ok":false,"panicked":{shards}}}"#))
     });

@@ -5,10 +5,12 @@ use std::any::Any;
 use serde_json::{Value, json};
 use watchfire::{
     Channel, ChannelRule, Crash, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
-    Refusal, Reply, RunningServer, Server, Settings, Socket,
+    Refusal, Reply, RunningServer, Settings, Socket,
 };
+use watchfire_testkit::{Client, Request};
 
-use crate::support::{Client, http, metric, settings};
+use crate::support::{http, metric, settings};
+use crate::{start, with_operator};
 
 /// The messages that wait for a poll in a session of these tests. One more ends the session.
 const QUEUED_MAX: usize = 20;
@@ -46,22 +48,13 @@ impl<'a> Poller<'a> {
 }
 
 fn request(server: &RunningServer, method: &str, token: &str, body: &str) -> Value {
-    let head = format!(
-        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
-    );
-    let token = match token {
-        "" => String::new(),
-        token => format!("x-phoenix-longpoll-token: {token}\r\n"),
+    let path = "/socket/longpoll?vsn=2.0.0";
+    let request = match method {
+        "POST" => Request::post(path, body).line("content-type: application/x-ndjson"),
+        _ => Request::new(method, path),
     };
-    let body_head = match method {
-        "POST" => {
-            format!("content-type: application/x-ndjson\r\ncontent-length: {}\r\n", body.len())
-        }
-        _ => String::new(),
-    };
-    let response = http(server, &format!("{head}{token}{body_head}\r\n{body}"));
-    let (_, body) = response.split_once("\r\n\r\n").expect("a response has a head");
-    serde_json::from_str(body).unwrap_or_else(|_| panic!("not JSON: {response}"))
+    let token = (!token.is_empty()).then(|| format!("x-phoenix-longpoll-token: {token}"));
+    request.lines(token).to(server.address()).json()
 }
 
 fn heartbeats(count: usize) -> Vec<Value> {
@@ -191,11 +184,7 @@ fn calls() -> Vec<(String, Vec<Value>)> {
 
 #[test]
 fn a_session_may_end_with_any_message_of_any_callback() {
-    let server = Server::new(small_sessions())
-        .with(watchfire_operator::Operator::new())
-        .channel("p:*", Pushing)
-        .start()
-        .unwrap();
+    let server = with_operator(small_sessions()).channel("p:*", Pushing).start().unwrap();
     for (name, messages) in calls() {
         let mut ended = 0;
         for queued in QUEUED_MAX - 6..=QUEUED_MAX {
@@ -225,8 +214,8 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
         presence: true,
         ..ChannelRule::of("t:*")
     }];
-    let server = Server::new(settings).with(watchfire_operator::Operator::new()).start().unwrap();
-    let mut watcher = Client::connect(&server);
+    let server = start(settings);
+    let mut watcher = Client::connect(server.address());
     assert_eq!(watcher.join("t:1", json!({}))["status"], "ok");
     // The push of the presences after the reply is one more than the session takes.
     for heartbeats_before in 997..=1_000 {
@@ -250,7 +239,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
 
 #[test]
 fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
-    let server = Server::new(settings()).with(watchfire_operator::Operator::new()).start().unwrap();
+    let server = start(settings());
     let poller = Poller::open(&server);
     assert_eq!(poller.post(&heartbeats(101)), 200);
     assert_eq!(poller.poll().1.len(), 101);
@@ -275,11 +264,7 @@ fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
 fn a_session_gets_a_message_that_is_larger_than_its_queue() {
     let mut settings = settings();
     settings.limits.longpoll_bytes_max = 100_000;
-    let server = Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .channel("state:*", States)
-        .start()
-        .unwrap();
+    let server = with_operator(settings).channel("state:*", States).start().unwrap();
     let poller = Poller::open(&server);
     let join =
         |n: usize| json!([n.to_string(), n.to_string(), format!("state:{n}"), "phx_join", {}]);
@@ -321,12 +306,8 @@ impl Channel for States {
 
 #[test]
 fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
-    let server = Server::new(settings())
-        .with(watchfire_operator::Operator::new())
-        .channel("state:*", States)
-        .start()
-        .unwrap();
-    let mut client = Client::connect(&server);
+    let server = with_operator(settings()).channel("state:*", States).start().unwrap();
+    let mut client = Client::connect(server.address());
     for n in 0..8 {
         client.send(&format!("state:{n}"), "phx_join", json!({}));
     }
@@ -338,15 +319,11 @@ fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
 
 #[test]
 fn a_large_message_does_not_close_the_clients_that_read() {
-    let server = Server::new(settings())
-        .with(watchfire_operator::Operator::new())
-        .channel("state:*", States)
-        .start()
-        .unwrap();
-    let mut reader = Client::connect(&server);
+    let server = with_operator(settings()).channel("state:*", States).start().unwrap();
+    let mut reader = Client::connect(server.address());
     reader.join("state:1", json!({}));
     reader.receive_event("presence_state");
-    let mut sender = Client::connect(&server);
+    let mut sender = Client::connect(server.address());
     sender.join("state:1", json!({}));
     // The reader has read nothing when the small messages arrive behind the large ones.
     let large = json!({ "text": "x".repeat(3_000_000) });

@@ -2,31 +2,23 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use crate::support::{get, http, metric, settings};
 use watchfire::{RunningServer, Server, Settings, StartError};
+use watchfire_testkit::{DEADLINE, UPGRADE};
 
 fn start(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();
     change(&mut settings);
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
+    crate::start(settings)
 }
 
 /// The status of an upgrade with these header lines.
 fn upgrade(server: &RunningServer, lines: &[&str]) -> String {
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
     let mut stream = TcpStream::connect(server.address()).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
-    let request = format!(
-        "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: own.example\r\nconnection: upgrade\r\n\
-         upgrade: websocket\r\nsec-websocket-version: 13\r\n\
-         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
-    );
-    stream.write_all(request.as_bytes()).expect("the request is sent");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    write!(stream, "{UPGRADE}host: own.example\r\n{lines}\r\n").expect("the request is sent");
     let mut status = [0; 12];
     stream.read_exact(&mut status).expect("a status line");
     String::from_utf8_lossy(&status[9..]).into_owned()
@@ -39,7 +31,7 @@ fn a_head_full_of_proxy_headers_is_refused_without_growth() {
     let long = format!("x-forwarded-for: {}\r\n", "192.0.2.1, ".repeat(100_000));
     for lines in [many, long] {
         let mut stream = TcpStream::connect(server.address()).expect("the server listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
         let mut reader = stream.try_clone().expect("a second handle");
         // The server may close the connection before it has received all.
         let writer = std::thread::spawn(move || {
@@ -78,13 +70,7 @@ fn invalid_entries_count_for_the_proxy_that_sent_them() {
         settings.limits.loopback_limited = true;
     });
     let mut stream = TcpStream::connect(server.address()).expect("the server listens");
-    let key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n";
-    write!(
-        stream,
-        "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: own.example\r\nconnection: upgrade\r\n\
-         upgrade: websocket\r\n{key}\r\n"
-    )
-    .expect("the request is sent");
+    write!(stream, "{UPGRADE}host: own.example\r\n\r\n").expect("the request is sent");
     let mut status = [0; 12];
     stream.read_exact(&mut status).expect("a status line");
     assert_eq!(&status, b"HTTP/1.1 101");
@@ -163,15 +149,9 @@ fn a_proxy_header_names_the_client_and_its_own_forwarding_headers_are_not_believ
     });
     let open = |client: &str, lines: &str| {
         let mut stream = TcpStream::connect(server.address()).expect("the server listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
-        write!(
-            stream,
-            "PROXY TCP4 {client} 198.51.100.1 51000 443\r\n\
-             GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: own.example\r\n\
-             connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
-             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
-        )
-        .expect("the request is sent");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+        let proxied = format!("PROXY TCP4 {client} 198.51.100.1 51000 443\r\n{UPGRADE}");
+        write!(stream, "{proxied}host: own.example\r\n{lines}\r\n").expect("the request is sent");
         let mut status = [0; 12];
         stream.read_exact(&mut status).expect("a status line");
         (String::from_utf8_lossy(&status[9..]).into_owned(), stream)

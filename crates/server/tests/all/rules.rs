@@ -1,23 +1,19 @@
 //! Promises of `channels.rules` and of tokens, through a whole server.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io::{BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
-use crate::support::{Client, get, settings};
+use crate::support::{get, settings};
+use crate::tokens::{Own, SECRET, message, now, reason, sign};
+use crate::{start, with_operator};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use serde_json::{Value, json};
-use sha2::Sha256;
-use watchfire::{
-    Channel, ChannelRule, Connected, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
-    Refusal, RunningServer, Server, Settings, Socket,
-};
-
-const SECRET: &str = "an HS256 secret of 32 bytes or more";
+use watchfire::{ChannelRule, Connected, JoinRule, PublishRule, RunningServer, Server, Settings};
+use watchfire_testkit::{Client, Received, eventually, response, serve};
 
 fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
     ChannelRule { join, publish, presence, ..ChannelRule::of(pattern) }
@@ -42,17 +38,6 @@ fn rules() -> RunningServer {
     start(rule_settings())
 }
 
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
 fn claims(subject: &str, seconds: u64) -> Value {
     json!({
         "sub": subject,
@@ -62,17 +47,6 @@ fn claims(subject: &str, seconds: u64) -> Value {
     })
 }
 
-fn message(head: &Value, claims: &Value) -> String {
-    [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".")
-}
-
-fn sign(claims: &Value) -> String {
-    let message = message(&json!({ "alg": "HS256" }), claims);
-    let mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
-    let signature = mac.chain_update(&message).finalize().into_bytes();
-    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
-}
-
 /// A token of a client, valid for this many seconds.
 fn token(subject: &str, seconds: u64) -> String {
     sign(&claims(subject, seconds))
@@ -80,18 +54,13 @@ fn token(subject: &str, seconds: u64) -> String {
 
 fn connect(server: &RunningServer, token: &str) -> Client {
     let query = format!("vsn=2.0.0&token={token}");
-    Client::connect_with(server, &query).expect("the token is valid")
-}
-
-fn reason(reply: &Value) -> &str {
-    assert_eq!(reply["status"], "error", "{reply}");
-    reply["response"]["reason"].as_str().expect("an error has a reason")
+    Client::connect_with(server.address(), &query).expect("the token is valid")
 }
 
 #[test]
 fn a_rule_decides_which_clients_may_join() {
     let server = rules();
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     assert_eq!(client.join("news:today", json!({}))["status"], "ok");
     assert_eq!(reason(&client.join("news:secret", json!({}))), "unauthorized");
     assert_eq!(reason(&client.join("orders:42", json!({}))), "unauthorized");
@@ -128,10 +97,12 @@ fn a_connect_with_an_invalid_token_gets_403() {
     for bad in
         ["text".to_owned(), sign(&json!({ "sub": "1", "exp": now() - 1 })), "x".repeat(9_000)]
     {
-        let error = Client::connect_with(&server, &format!("vsn=2.0.0&token={bad}")).err().unwrap();
+        let error = Client::connect_with(server.address(), &format!("vsn=2.0.0&token={bad}"))
+            .err()
+            .unwrap();
         assert!(error.contains("403"), "{error}");
     }
-    assert!(Client::connect_with(&server, "vsn=2.0.0&token=").is_ok());
+    assert!(Client::connect_with(server.address(), "vsn=2.0.0&token=").is_ok());
 }
 
 #[test]
@@ -188,7 +159,7 @@ fn bytes_are_sent_to_others_too_and_count_as_messages() {
     let mut settings = rule_settings();
     settings.limits.messages_per_second_per_socket = 3;
     let server = start(settings);
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     client.join("lobby:1", json!({}));
     let refs: Vec<String> =
         (0..20).map(|_| client.send_bytes("lobby:1", "sample", b"\x01\x02\xff")).collect();
@@ -215,13 +186,13 @@ fn a_client_is_present_under_its_subject_with_the_meta_of_its_token() {
     let mut ada = connect(&server, &token("ada", 60));
     ada.join("orders:42", json!({}));
     ada.receive_event("presence_state");
-    let mut bob = Client::connect(&server);
+    let mut bob = Client::connect(server.address());
     bob.join("orders:42", json!({ "token": token("bob", 60) }));
     let state = bob.receive_event("presence_state");
     assert_eq!(state["ada"]["metas"][0]["name"], "ada", "{state}");
     assert_eq!(state["bob"]["metas"][0]["name"], "bob", "{state}");
 
-    let mut anonymous = Client::connect(&server);
+    let mut anonymous = Client::connect(server.address());
     anonymous.join("lobby:1", json!({}));
     let state = anonymous.receive_event("presence_state");
     let keys: Vec<&String> = state.as_object().unwrap().keys().collect();
@@ -252,7 +223,7 @@ fn a_refresh_keeps_the_channels_of_the_socket() {
     let mut client = connect(&server, &token("ada", 3));
     client.join("orders:42", json!({}));
     client.join("orders:7", json!({}));
-    let mut short = Client::connect(&server);
+    let mut short = Client::connect(server.address());
     short.join("orders:42", json!({ "token": token("bob", 3) }));
     for bad in [json!({}), json!({ "token": "text" }), json!("text")] {
         assert_eq!(reason(&client.push("orders:42", "refresh", bad)), "token_invalid");
@@ -287,25 +258,9 @@ fn the_sockets_of_a_user_can_be_disconnected() {
     assert_eq!(client.receive_close(), 1001);
 }
 
-struct Own;
-
-impl Channel for Own {
-    type State = ();
-
-    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        let user = socket.assigns::<String>().cloned();
-        Ok(Joined::with(()).response(json!({ "own": user })))
-    }
-
-    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        Ok(Outcome::NoReply)
-    }
-}
-
 #[test]
 fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
-    let server = Server::new(rule_settings())
-        .with(watchfire_operator::Operator::new())
+    let server = with_operator(rule_settings())
         .channel("orders:own", Own)
         .on_connect(|connect| {
             Ok(match connect.params.text("user") {
@@ -316,7 +271,7 @@ fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
         .start()
         .unwrap();
     let query = format!("vsn=2.0.0&user=me&token={}", token("ada", 60));
-    let mut client = Client::connect_with(&server, &query).unwrap();
+    let mut client = Client::connect_with(server.address(), &query).unwrap();
     let reply = client.join("orders:own", json!({}));
     assert_eq!(reply, json!({ "status": "ok", "response": { "own": "me" } }));
     assert_eq!(client.join("orders:42", json!({}))["status"], "ok");
@@ -348,30 +303,16 @@ struct JwksServer {
 
 impl JwksServer {
     fn start() -> JwksServer {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (sender, requests): (Sender<TcpStream>, _) = channel();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if sender.send(stream.unwrap()).is_err() {
-                    return;
-                }
-            }
-        });
+        let (sender, requests) = channel();
+        let address = serve(move |stream| drop(sender.send(stream)));
         JwksServer { address, requests }
     }
 
     /// The next request.
     fn accept(&self) -> TcpStream {
-        let mut stream = self.requests.recv_timeout(Duration::from_secs(20)).expect("a request");
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
+        let stream = self.requests.recv_timeout(Duration::from_secs(20)).expect("a request");
+        let Received { head, .. } = Received::read(&mut BufReader::new(&stream)).expect("a head");
         // Key servers behind a firewall refuse requests without these.
-        let head = String::from_utf8(head).unwrap();
         let agent = format!("user-agent: {}\r\n", watchfire_types::USER_AGENT);
         assert!(head.contains(&agent) && head.contains("accept: application/json,"), "{head}");
         stream
@@ -379,9 +320,8 @@ impl JwksServer {
 
     fn answer(&self, body: &str) {
         let mut stream = self.accept();
-        let len = body.len();
         // The server may close the connection before it has read a body that is too large.
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {len}\r\n\r\n{body}").ok();
+        stream.write_all(&response("200 OK", &[], body)).ok();
     }
 
     fn settings(&self) -> Settings {
@@ -410,12 +350,11 @@ fn eddsa(kid: &str, key: &KeyPair) -> Value {
 
 /// Joins until the server has the key, as the npm client repeats its joins.
 fn join_until_ok(client: &mut Client, params: &Value) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while client.join("orders:42", params.clone())["status"] != "ok" {
-        assert!(std::time::Instant::now() < deadline, "the server fetches the key");
+    eventually("the server fetches the key", || {
         // Gives the thread of the server time; the limit of joins per second applies too.
         std::thread::sleep(Duration::from_millis(50));
-    }
+        client.join("orders:42", params.clone())["status"] == "ok"
+    });
 }
 
 #[test]
@@ -424,7 +363,7 @@ fn a_new_key_of_a_jwk_set_is_fetched_when_a_token_names_it() {
     let keys = JwksServer::start();
     let server = start(keys.settings());
     keys.answer(&jwks(&[("old", &old)]));
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     join_until_ok(&mut client, &eddsa("old", &old));
     assert_eq!(reason(&client.join("orders:42", eddsa("new", &new))), "token_invalid");
     keys.answer(&jwks(&[("new", &new)]));
@@ -439,7 +378,7 @@ fn a_jwk_set_that_cannot_be_fetched_blocks_no_join_of_a_known_key() {
     let keys = JwksServer::start();
     let server = start(keys.settings());
     keys.answer(&jwks(&[("old", &old)]));
-    let mut client = Client::connect(&server);
+    let mut client = Client::connect(server.address());
     join_until_ok(&mut client, &eddsa("old", &old));
 
     // It hangs: the request gets no response.
@@ -473,7 +412,7 @@ fn a_server_is_ready_once_its_jwk_set_was_fetched() {
     assert!(not_ready(), "{}", readyz());
     drop(hanging);
     keys.answer(&jwks(&[("kid", &key)]));
-    join_until_ok(&mut Client::connect(&server), &eddsa("kid", &key));
+    join_until_ok(&mut Client::connect(server.address()), &eddsa("kid", &key));
     let health = readyz();
     assert!(health.starts_with("HTTP/1.1 200 ") && health.contains(&condition(true)), "{health}");
     // Without a JWK set, there is no such condition.

@@ -9,7 +9,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::io::Errno;
 
-use super::Shard;
+use super::EventLoop;
 use crate::handler::SocketHandler;
 use crate::handoff::{ClientAddress, HandoffConnection, HandoffTarget, Moved};
 use crate::tls::TlsTerminator;
@@ -142,7 +142,7 @@ impl Acceptor {
     }
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     /// Accepts from each listener that had an event; true if more connections may wait.
     pub(super) fn accept(&mut self) -> bool {
         let mut has_more = false;

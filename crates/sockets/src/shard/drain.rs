@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-use super::{Lifecycle, Shard};
+use super::{EventLoop, Lifecycle};
 use crate::counters::CloseCause;
 use crate::handler::SocketHandler;
 use crate::record::State;
@@ -38,7 +38,7 @@ impl Drain {
     }
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     pub(super) fn follow_lifecycle(&mut self) {
         let stage = *self.threads.lifecycle.borrow_and_update();
         self.is_paused &= stage == Lifecycle::Paused;

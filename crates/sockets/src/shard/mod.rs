@@ -86,7 +86,7 @@ pub(crate) struct Prepared<M> {
 }
 
 /// One core's sockets, and the handler behind them.
-pub(crate) struct Shard<T: SocketHandler> {
+pub(crate) struct EventLoop<T: SocketHandler> {
     handler: T,
     sockets: Sockets,
     threads: Threads,
@@ -121,7 +121,7 @@ enum Woken<M> {
     Lifecycle(bool),
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     /// Allocates the system resources, so that a failure prevents the server's start.
     pub(crate) fn prepare(
         threads: Threads,
@@ -152,7 +152,7 @@ impl<M: Send + 'static> Prepared<M> {
         self,
         router: Router,
         make: impl FnOnce(ShardId) -> T,
-    ) -> io::Result<Shard<T>> {
+    ) -> io::Result<EventLoop<T>> {
         let Prepared { threads, listeners, acceptor, proxies, messages, poll } = self;
         let (shard, limits, counters) =
             (threads.shard, threads.limits.clone(), threads.counters.clone());
@@ -171,7 +171,7 @@ impl<M: Send + 'static> Prepared<M> {
         };
         let registry = poll.registry().try_clone()?;
         let is_paused = *threads.lifecycle.borrow() == Lifecycle::Paused;
-        Ok(Shard {
+        Ok(EventLoop {
             handler: make(shard),
             acceptors: Acceptors::open(listeners, &registry, tls, proxies.listeners())?,
             proxies,
@@ -195,7 +195,7 @@ impl<M: Send + 'static> Prepared<M> {
     }
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     async fn run(mut self) {
         let mut timer = Box::pin(sleep(TICK));
         loop {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use watchfire_types::{Instant, SocketId};
 
-use super::Shard;
+use super::EventLoop;
 use crate::handler::SocketHandler;
 use crate::handoff::ClientAddress;
 use crate::proxy_header::ProxyHeader;
@@ -54,7 +54,7 @@ impl TrustedProxies {
     }
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     /// Adopts a connection whose first bytes are a header, or closes it if it is not from a proxy.
     pub(super) fn adopt_proxied(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
         if !peer.is_some_and(|peer| self.proxies.trusts(peer.ip())) {

@@ -2,7 +2,7 @@
 
 use watchfire_types::SocketId;
 
-use super::Shard;
+use super::EventLoop;
 use crate::handler::SocketHandler;
 use crate::record::{Held, Record, State};
 use crate::wire::{self, Read};
@@ -26,7 +26,7 @@ fn input_kind(record: &Record) -> InputKind {
     }
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     /// Reads a socket once. After a full buffer more bytes may follow, and on an `ending` socket
     /// the end follows: both sockets are read again after the others had their turn.
     pub(super) fn read(&mut self, id: SocketId, ending: bool) {

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use watchfire_types::{NodeId, ShardId, SocketId};
 
-use super::Shard;
+use super::EventLoop;
 use crate::counters::CloseCause;
 use crate::frame::Decoder;
 use crate::handler::{Route, SocketHandler};
@@ -35,7 +35,7 @@ enum RequestAction<T> {
     Park { head_len: usize, keeps_alive: bool, ticket: T },
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     /// Handles the head at the front of `bytes`, and returns the number of bytes used. All are used
     /// if the rest moved with the connection, or is ignored.
     pub(super) fn feed_head(&mut self, id: SocketId, bytes: &[u8], is_first: bool) -> usize {

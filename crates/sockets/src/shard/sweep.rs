@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use watchfire_types::SocketId;
 
-use super::{Shard, TICK};
+use super::{EventLoop, TICK};
 use crate::counters::CloseCause;
 use crate::handler::SocketHandler;
 use crate::head::HeadError;
@@ -116,7 +116,7 @@ fn in_ticks(limit: Duration) -> u32 {
     u32::try_from(limit.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u32::MAX)
 }
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     pub(super) fn sweep(&mut self) {
         let slots = self.sockets.slab.slots();
         let part = slots.div_ceil(TICKS_PER_PASS).max(SLOTS_PER_TICK_MIN).min(slots);

@@ -2,13 +2,13 @@
 
 use watchfire_types::SocketId;
 
-use super::Shard;
+use super::EventLoop;
 use crate::counters::CloseCause;
 use crate::frame::{DecodeError, Decoder, Incoming, Opcode, close_frame, frame};
 use crate::handler::SocketHandler;
 use crate::record::State;
 
-impl<T: SocketHandler> Shard<T> {
+impl<T: SocketHandler> EventLoop<T> {
     /// Decodes frames and passes complete messages to the handler. Only a partial message is kept.
     pub(super) fn feed_frames(&mut self, id: SocketId, mut bytes: &mut [u8]) {
         let Some(mut decoder) = self.borrow_decoder(id) else { return };

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use watchfire_sockets::{CloseCause, SocketLimits};
+use watchfire_testkit::DEADLINE;
 use watchfire_types::ShardId;
 
-use super::support::{Client, Command, DEADLINE, Event, TestServer, masked, receive};
+use super::support::{Client, Command, Event, TestServer, masked, receive};
 
 fn drain(server: &TestServer, period: Duration) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -3,12 +3,13 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use watchfire_sockets::{Listeners, SocketLimits, SocketServerSettings};
+use watchfire_testkit::{DEADLINE, eventually};
 use watchfire_types::NodeId;
 
-use super::support::{Client, DEADLINE, Event, TestServer, receive};
+use super::support::{Client, Event, TestServer, receive};
 
 fn listening_on(listen: &[&str]) -> TestServer {
     let listen = listen.iter().map(|address| address.parse().unwrap()).collect();
@@ -95,11 +96,10 @@ fn processes_that_inherit_one_port_share_its_clients() {
         (0..).map(NodeId).zip(listeners(2)).map(|(n, l)| inheriting(n, l)).collect();
     assert_eq!(servers[0].server.local_addr(), servers[1].server.local_addr());
     assert_eq!(servers[0].server.shard_senders().len(), 1);
-    let deadline = Instant::now() + DEADLINE;
-    while servers.iter().any(|server| server.totals().accepts == 0) {
-        assert!(Instant::now() < deadline, "a process got no connection");
+    eventually("each process has a connection", || {
         assert_eq!(servers[0].connect().get("/").0, 200);
-    }
+        servers.iter().all(|server| server.totals().accepts > 0)
+    });
 }
 
 #[test]

@@ -6,9 +6,10 @@ use tungstenite::protocol::frame::coding::{Data, OpCode};
 use tungstenite::protocol::frame::{CloseFrame, Frame, coding::CloseCode};
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Message, WebSocket};
+use watchfire_testkit::DEADLINE;
 use watchfire_types::Rng;
 
-use super::support::{DEADLINE, TestServer};
+use super::support::TestServer;
 
 type Peer = WebSocket<MaybeTlsStream<TcpStream>>;
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
+use watchfire_testkit::eventually;
 use watchfire_wire::{Direction, DropCause, Link, PeerPlan, Wire, WirePlan};
 
 fn two_peers(link: Link) -> WirePlan {
@@ -101,9 +102,7 @@ fn arrived(seed: u64, loss: f64) -> BTreeSet<u32> {
         let sent = figures.pairs.get(&(0, 1)).map_or(0, |pair| pair.sent.packets);
         sent + figures.dropped(DropCause::Lost)
     };
-    while decided() < 200 {
-        std::thread::yield_now();
-    }
+    eventually("all are decided", || decided() >= 200);
     wire.set_link("a", Link::default()).unwrap();
     let mut arrived = BTreeSet::new();
     let mut bytes = [0; 4];
@@ -142,9 +141,7 @@ fn a_link_can_be_cut_and_restored_while_the_network_runs() {
     let cut = Direction { loss: 1.0, ..Direction::default() };
     wire.set_link("b", Link::symmetric(cut)).unwrap();
     send(b"two");
-    while wire.figures().dropped(DropCause::Lost) == 0 {
-        std::thread::yield_now();
-    }
+    eventually("it is lost", || wire.figures().dropped(DropCause::Lost) > 0);
     wire.set_link("b", Link::default()).unwrap();
     send(b"three");
     assert_eq!(receive(), b"three");

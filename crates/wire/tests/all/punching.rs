@@ -5,6 +5,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
+use watchfire_testkit::eventually;
 use watchfire_wire::{DropCause, Link, NatKind, Peer, PeerPlan, Wire, WirePlan};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -183,15 +184,6 @@ fn begin_to_connect(peer: Peer<'_>, port: u16, to: SocketAddr) -> Socket {
     socket
 }
 
-/// Waits until a condition holds.
-fn until(mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not in {PATIENCE:?}");
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 #[ignore = "needs network namespaces and TUN devices: `make rust-test` runs it where they are"]
 fn a_connection_to_a_nat_that_expects_none_is_neither_refused_nor_opened() {
@@ -199,7 +191,7 @@ fn a_connection_to_a_nat_that_expects_none_is_neither_refused_nor_opened() {
     let home = wire.peer(&name(NatKind::PortRestricted, 0)).unwrap();
     let to = SocketAddr::new(home.addresses().public[0], 80);
     let socket = begin_to_connect(wire.peer("server").unwrap(), 5000, to);
-    until(|| wire.figures().dropped(DropCause::Unsolicited) > 0);
+    eventually("a packet is dropped", || wire.figures().dropped(DropCause::Unsolicited) > 0);
     assert!(socket.take_error().unwrap().is_none());
     assert_eq!(socket.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
 }
@@ -223,11 +215,11 @@ fn two_port_restricted_peers_connect_by_tcp_when_both_begin() {
     let peers = [0, 1].map(|n| wire.peer(&name(NatKind::PortRestricted, n)).unwrap());
     let [a, b] = peers.map(|peer| SocketAddr::new(peer.addresses().public[0], 4000));
     let sockets = [begin_to_connect(peers[0], 4000, b), begin_to_connect(peers[1], 4000, a)];
-    until(|| sockets.iter().all(|socket| socket.peer_addr().is_ok()));
+    eventually("both are connected", || sockets.iter().all(|socket| socket.peer_addr().is_ok()));
     let [mut one, mut two] = sockets.map(TcpStream::from);
     // Until the last step of the handshake a socket has a peer, and accepts no data yet.
-    until(|| has_moved_a_byte(one.write(b"!")));
-    until(|| has_moved_a_byte(two.read(&mut [0])));
+    eventually("a byte is sent", || has_moved_a_byte(one.write(b"!")));
+    eventually("a byte is received", || has_moved_a_byte(two.read(&mut [0])));
 }
 
 #[test]
@@ -237,7 +229,7 @@ fn a_datagram_to_a_closed_port_brings_its_error_through_both_nats_of_a_carrier()
     let socket = bind(wire.peer(&name(NatKind::Carrier, 0)).unwrap(), false, 0);
     socket.connect(server_address(&wire, false)).unwrap();
     socket.send(b"hello").unwrap();
-    until(|| match socket.recv(&mut [0; 10]) {
+    eventually("a datagram is received", || match socket.recv(&mut [0; 10]) {
         Ok(_) => panic!("nobody answers"),
         Err(error) => error.kind() == ErrorKind::ConnectionRefused,
     });

@@ -33,7 +33,6 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
   ['app/src/streaming/pull-stream.ts', 'cannot read the file', 'an error for developers'],
   ['app/src/streaming/worker.ts', 'cannot read the file', 'an error for developers'],
   ['packages/pages/src/swarm/load-trace.ts', 'blocks from peer', 'the name of a span'],
-  ['packages/pages/src/swarm/relay-peer.ts', 'the ', 'an error for developers'],
 ]
 
 /** Whether the file is a part of the app or of a package: no test, and no catalogue. */

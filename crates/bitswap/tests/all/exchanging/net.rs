@@ -1,7 +1,6 @@
 //! A simulated network: nodes with uplinks, downlinks and a delay, on a simulated clock.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use watchfire_bitswap::{
@@ -93,11 +92,10 @@ pub struct Net {
     pub nodes: Vec<Node>,
     /// The links of DAG nodes.
     pub lists: BTreeMap<Cid, Vec<Cid>>,
-    events: BinaryHeap<Reverse<(Instant, u64)>>,
-    scheduled: BTreeMap<u64, Event>,
+    /// By their time; those of one time in the order in which they were scheduled.
+    events: BTreeMap<(Instant, u64), Event>,
     next: u64,
     woken_at: BTreeMap<usize, Instant>,
-    pub trace: u64,
 }
 
 impl Net {
@@ -106,22 +104,16 @@ impl Net {
             now: Instant::ZERO,
             nodes: Vec::new(),
             lists: BTreeMap::new(),
-            events: BinaryHeap::new(),
-            scheduled: BTreeMap::new(),
+            events: BTreeMap::new(),
             next: 0,
             woken_at: BTreeMap::new(),
-            trace: 0,
         }
     }
 
     pub fn add(&mut self, links: Links) -> usize {
-        self.add_limited(links, Limits::default())
-    }
-
-    pub fn add_limited(&mut self, links: Links, limits: Limits) -> usize {
         let id = self.nodes.len();
         self.nodes.push(Node {
-            exchange: Exchange::new(limits, id as u64 + 1),
+            exchange: Exchange::new(Limits::default(), id as u64 + 1),
             store: BTreeMap::new(),
             links,
             session: None,
@@ -198,14 +190,13 @@ impl Net {
     pub fn run(&mut self, secs: u64, until: impl Fn(&Net) -> bool) -> bool {
         let end = self.now + Duration::from_secs(secs);
         while !until(self) {
-            let Some(Reverse((at, event))) = self.events.pop() else { return false };
-            if at > end {
-                self.events.push(Reverse((at, event)));
+            let Some(next) = self.events.first_entry() else { return false };
+            if next.key().0 > end {
                 self.now = end;
                 return until(self);
             }
-            self.now = at;
-            let event = self.scheduled.remove(&event).expect("the event is scheduled");
+            self.now = next.key().0;
+            let event = next.remove();
             self.handle_event(event);
         }
         true
@@ -254,7 +245,6 @@ impl Net {
             }
             Event::Message { from, to, message } => {
                 if self.nodes[to].send_buffers.contains_key(&from) && !self.nodes[to].is_mute {
-                    self.record_delivery(from as u64 ^ (to as u64) << 20 ^ self.now.as_nanos());
                     self.nodes[to].exchange.handle_message(self.now, from, message);
                     self.drain(to);
                 }
@@ -268,10 +258,6 @@ impl Net {
                 self.drain(node);
             }
         }
-    }
-
-    fn record_delivery(&mut self, fact: u64) {
-        self.trace = (self.trace.rotate_left(5) ^ fact).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     /// Delivers a piece; with the last piece of a message, the message.
@@ -377,8 +363,7 @@ impl Net {
     }
 
     fn schedule(&mut self, at: Instant, event: Event) {
-        self.events.push(Reverse((at, self.next)));
-        self.scheduled.insert(self.next, event);
+        self.events.insert((at, self.next), event);
         self.next += 1;
     }
 }

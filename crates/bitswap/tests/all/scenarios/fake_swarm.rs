@@ -1,7 +1,6 @@
 //! One exchange with fake peers around it, on a simulated clock.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
 use watchfire_bitswap::{Limits, Message, Misbehaviour, Output, Presence, WantEntry, WantKind};
@@ -66,8 +65,8 @@ pub struct FakeSwarm {
     pub dropped: Vec<(u64, Misbehaviour)>,
     pub searches: usize,
     pub block_bytes: usize,
-    events: BinaryHeap<Reverse<(u64, u64)>>,
-    scheduled: BTreeMap<u64, Event>,
+    /// By their time; those of one time in the order in which they were scheduled.
+    events: BTreeMap<(u64, u64), Event>,
     next: u64,
     woken_at: Option<u64>,
 }
@@ -91,8 +90,7 @@ impl FakeSwarm {
             dropped: Vec::new(),
             searches: 0,
             block_bytes,
-            events: BinaryHeap::new(),
-            scheduled: BTreeMap::new(),
+            events: BTreeMap::new(),
             next: 0,
             woken_at: None,
         }
@@ -163,16 +161,14 @@ impl FakeSwarm {
     pub fn run_until(&mut self, nanos: u64, is_enough: impl Fn(&FakeSwarm) -> bool) {
         let end = self.now + nanos;
         while !is_enough(self) {
-            let Some(&Reverse((at, event))) = self.events.peek().filter(|next| next.0.0 <= end)
-            else {
+            let next = self.events.first_entry().filter(|next| next.key().0 <= end);
+            let Some(next) = next else {
                 self.now = end;
                 return;
             };
-            self.events.pop();
-            self.now = at;
-            if let Some(event) = self.scheduled.remove(&event) {
-                self.handle_event(event);
-            }
+            self.now = next.key().0;
+            let event = next.remove();
+            self.handle_event(event);
         }
     }
 
@@ -192,8 +188,7 @@ impl FakeSwarm {
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
-        self.events.push(Reverse((at, self.next)));
-        self.scheduled.insert(self.next, event);
+        self.events.insert((at, self.next), event);
         self.next += 1;
     }
 

@@ -2,12 +2,13 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use watchfire_operator::answers::{Direction, FoundConnection, TcpFigures};
 use watchfire_report::units::{binary_bytes, count};
 
 use super::Theme;
 use super::rows::{Column, TableView, put};
 use crate::top::connection_list::{Details, Watched};
-use crate::top::question::{Connection, Tcp, Transport};
+use crate::top::question::Transport;
 use crate::top::session::Session;
 use crate::top::text::{cut, span, time};
 
@@ -17,7 +18,7 @@ const DETAIL_ROWS: u16 = 9;
 const VALUES: u16 = 14;
 
 /// The texts that clients choose are in the last column.
-const COLUMNS: &[Column<Connection>] = &[
+const COLUMNS: &[Column<FoundConnection>] = &[
     Column::text("address", 21, 0, address),
     Column::text("type", 4, 0, |connection| short_transport(&connection.transport).to_owned()),
     Column::text("state", 13, 110, |connection| connection.state.clone()),
@@ -38,7 +39,7 @@ const COLUMNS: &[Column<Connection>] = &[
 ];
 
 /// A long-poll session has none between two polls.
-fn address(connection: &Connection) -> String {
+fn address(connection: &FoundConnection) -> String {
     if connection.address.is_empty() { "–".to_owned() } else { connection.address.clone() }
 }
 
@@ -50,7 +51,7 @@ fn short_transport(transport: &str) -> &str {
     }
 }
 
-fn of_tcp(connection: &Connection, value: fn(&Tcp) -> String) -> String {
+fn of_tcp(connection: &FoundConnection, value: fn(&TcpFigures) -> String) -> String {
     connection.tcp.as_ref().map_or("–".to_owned(), value)
 }
 
@@ -58,7 +59,7 @@ fn millis(micros: u64) -> String {
     format!("{:.1}ms", micros as f64 / 1_000.0)
 }
 
-fn user_and_topics(connection: &Connection) -> String {
+fn user_and_topics(connection: &FoundConnection) -> String {
     let topics = connection.topics.join(", ");
     match connection.user.as_str() {
         "" => topics,
@@ -104,7 +105,7 @@ fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Them
             "{} sent, {} received, {} not yet sent by the kernel",
             binary_bytes(tcp.sent_bytes),
             binary_bytes(tcp.received_bytes),
-            binary_bytes(tcp.unsent_bytes)
+            binary_bytes(tcp.unsent_bytes.into())
         ),
         None => "no TCP connection now".to_owned(),
     };
@@ -112,9 +113,9 @@ fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Them
         format!(
             "round trip {}, {} retransmits, {} segments in flight, window {}",
             millis(tcp.round_trip_micros),
-            count(tcp.retransmits),
-            count(tcp.unacknowledged_segments),
-            count(tcp.congestion_window)
+            count(tcp.retransmits.into()),
+            count(tcp.unacknowledged_segments.into()),
+            count(tcp.congestion_window.into())
         )
     });
     let queue = format!(
@@ -167,9 +168,12 @@ fn draw_messages(buffer: &mut Buffer, area: Rect, watched: &Watched, scroll: usi
     for (row, message) in (1..area.height).zip(watched.messages.iter().skip(scroll)) {
         let date = time(message.time_ms);
         let time = date.split_once(' ').map_or(&*date, |(_, time)| time);
-        let arrow = if message.direction == "received" { "from client" } else { "to client" };
+        let arrow = match message.direction {
+            Direction::Received => "from client",
+            Direction::Sent => "to client",
+        };
         let event = cut(&message.event, EVENT);
-        let size = binary_bytes(message.payload_bytes);
+        let size = binary_bytes(message.payload_bytes as u64);
         let text = format!("{time} {arrow:<11} {event:<EVENT$} {size:>9}  {}", message.topic);
         put(buffer, area, row, 0, &text, theme.plain);
     }

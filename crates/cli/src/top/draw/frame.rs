@@ -5,6 +5,7 @@ use std::time::Duration;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use strum::VariantArray as _;
 
 use super::rows::{put, put_right};
 use super::{Theme, connections, events, home, processes, topics};
@@ -15,8 +16,6 @@ use crate::top::text::{cut, span, span_between};
 /// The smallest terminal.
 const WIDTH_MIN: u16 = 60;
 const HEIGHT_MIN: u16 = 15;
-
-const TITLES: [&str; Screen::ALL.len()] = ["Home", "Connections", "Topics", "Processes", "Events"];
 
 const HELP: &[&str] = &[
     "1-5, Tab        choose the screen",
@@ -101,10 +100,9 @@ fn draw_server(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme
 
 fn draw_titles(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
     let mut column = 0;
-    for (index, title) in TITLES.iter().enumerate() {
-        let is_chosen = Screen::ALL[index] == session.screen;
-        let style = if is_chosen { theme.selected } else { theme.plain };
-        let text = format!(" {} {title} ", index + 1);
+    for (index, screen) in Screen::VARIANTS.iter().enumerate() {
+        let style = if *screen == session.screen { theme.selected } else { theme.plain };
+        let text = format!(" {} {} ", index + 1, <&str>::from(screen));
         put(buffer, area, 0, column, &text, style);
         column += text.len() as u16;
     }

@@ -3,11 +3,11 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::{Sparkline, Widget as _};
-use watchfire_report::units;
+use watchfire_operator::answers::{LimitUse, State};
 
 use super::Theme;
 use super::rows::{put, put_right};
-use crate::operator::{LimitUse, State};
+use crate::operator::amount;
 use crate::top::charts::CHARTS;
 use crate::top::session::Session;
 use crate::top::text::{figure, span_between};
@@ -69,14 +69,10 @@ fn draw_troubles(buffer: &mut Buffer, area: Rect, state: &State, theme: &Theme) 
 }
 
 fn draw_limit(buffer: &mut Buffer, area: Rect, limit: &LimitUse, theme: &Theme) {
-    let amount = |value: f64| match limit.unit.as_str() {
-        "bytes" => units::binary_bytes(value as u64),
-        "share" => units::percent(value, 0),
-        _ => units::count(value as u64),
-    };
+    let used = amount(limit, limit.used);
     let numbers = match limit.unit.as_str() {
-        "share" => amount(limit.used),
-        _ => format!("{} of {}", amount(limit.used), amount(limit.max)),
+        "share" => used,
+        _ => format!("{used} of {}", amount(limit, limit.max)),
     };
     let is_bad = limit.share() >= NEARLY_REACHED;
     let style = if is_bad { theme.bad } else { theme.plain };

@@ -2,11 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use watchfire_operator::answers::Process;
 use watchfire_report::units::{binary_bytes, count, number};
 
 use super::Theme;
 use super::rows::{Column, TableView, put};
-use crate::operator::Process;
 use crate::top::session::Session;
 use crate::top::text::span;
 

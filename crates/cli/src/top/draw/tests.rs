@@ -5,13 +5,13 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
+use watchfire_operator::answers::{
+    Event, FoundConnection, FoundConnections, History, LimitUse, Process, State, TcpFigures,
+    TopicUse, Trouble,
+};
 
 use super::{Theme, draw};
-use crate::operator::{LimitUse, Process, State, Trouble};
-use crate::top::question::{
-    Answer, Connection, ConnectionQuery, Connections, Event, Failure, History, Question, Tcp,
-    TopicUse,
-};
+use crate::top::question::{Answer, ConnectionQuery, Failure, Question};
 use crate::top::session::{Input, Key, Session};
 
 const NOW: Duration = Duration::from_secs(100);
@@ -109,17 +109,18 @@ fn session_with(state: State) -> Session {
     session
 }
 
-fn with_connections(connections: Vec<Connection>) -> Session {
+fn with_connections(connections: Vec<FoundConnection>) -> Session {
     let mut session = session_with(state());
     press(&mut session, "2");
     let query = ConnectionQuery::default();
     let question = Question::Connections { machine: String::new(), query };
-    answer(&mut session, question, Answer::Connections(Connections { connections, scanned: 5 }));
+    let found = FoundConnections { connections, scanned: 5, scan_micros: 0 };
+    answer(&mut session, question, Answer::Connections(found));
     session
 }
 
-fn connection(id: &str, text: &str) -> Connection {
-    Connection {
+fn connection(id: &str, text: &str) -> FoundConnection {
+    FoundConnection {
         id: id.into(),
         address: "192.0.2.1:55555".into(),
         transport: "websocket".into(),
@@ -129,8 +130,8 @@ fn connection(id: &str, text: &str) -> Connection {
         channels: 2,
         topics: vec![text.into(), "rooms:2".into()],
         user: text.into(),
-        tcp: Some(Tcp { sent_bytes: 2_048, round_trip_micros: 80, ..Tcp::default() }),
-        ..Connection::default()
+        tcp: Some(TcpFigures { sent_bytes: 2_048, round_trip_micros: 80, ..TcpFigures::default() }),
+        ..FoundConnection::default()
     }
 }
 
@@ -301,7 +302,7 @@ fn hostile_texts_cannot_act_on_the_terminal() {
     press(&mut session, "/");
     session.handle_input(NOW, Input::Paste(long.clone()));
     assert_harmless(&session);
-    session.handle_input(NOW, Input::Key(Key::Escape));
+    session.handle_input(NOW, Input::Key(Key::Esc));
 
     press(&mut session, "5");
     let events = Question::Events { machine: String::new() };

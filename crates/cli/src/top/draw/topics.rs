@@ -2,11 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use watchfire_operator::answers::TopicUse;
 use watchfire_report::units::count;
 
 use super::Theme;
 use super::rows::{Column, TableView};
-use crate::top::question::TopicUse;
 use crate::top::session::Session;
 
 const COLUMNS: &[Column<TopicUse>] = &[

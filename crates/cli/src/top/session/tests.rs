@@ -1,9 +1,11 @@
 //! Keys, answers and ticks, and what the session does with them.
 
-use super::*;
-use crate::top::question::{
-    Connection, ConnectionQuery, Connections, Message, Messages, Transport,
+use watchfire_operator::answers::{
+    FoundConnection, FoundConnections, WatchedMessage, WatchedMessages,
 };
+
+use super::*;
+use crate::top::question::{ConnectionQuery, Transport};
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -14,7 +16,7 @@ fn press(session: &mut Session, keys: &str) {
     for char in keys.chars() {
         let key = match char {
             '\n' => Key::Enter,
-            '\x1b' => Key::Escape,
+            '\x1b' => Key::Esc,
             '\t' => Key::Tab,
             '\x08' => Key::Backspace,
             _ => Key::Char(char),
@@ -58,13 +60,13 @@ fn by_topic(topic: &str) -> ConnectionQuery {
 }
 
 fn two_connections() -> Answer {
-    let connection = |id: &str| Connection {
+    let connection = |id: &str| FoundConnection {
         id: id.into(),
         address: format!("192.0.2.1:{}", id.len()),
-        ..Connection::default()
+        ..FoundConnection::default()
     };
     let connections = vec![connection("0-0-1-1"), connection("0-0-22-1")];
-    Answer::Connections(Connections { connections, scanned: 2 })
+    Answer::Connections(FoundConnections { connections, ..FoundConnections::default() })
 }
 
 /// A session that shows two connections, with no question open but the state and the history.
@@ -109,9 +111,9 @@ fn a_pause_asks_nothing_until_it_ends() {
 #[test]
 fn keys_choose_the_screen() {
     let mut session = Session::new("");
-    for (digit, screen) in ["1", "2", "3", "4", "5"].into_iter().zip(Screen::ALL) {
+    for (digit, screen) in ["1", "2", "3", "4", "5"].into_iter().zip(Screen::VARIANTS) {
         press(&mut session, digit);
-        assert_eq!(session.screen, screen);
+        assert_eq!(session.screen, *screen);
     }
     press(&mut session, "\t");
     assert_eq!(session.screen, Screen::Home);
@@ -128,7 +130,7 @@ fn q_and_an_interrupt_quit_but_q_can_be_typed() {
     assert_eq!(session.poll_output(), Some(Output::Quit));
     press(&mut session, "3/q");
     assert_eq!(session.prompt, Some(Prompt::Prefix("q".into())));
-    session.handle_input(at(0), Input::Key(Key::Interrupt));
+    session.handle_input(at(0), Input::Interrupt);
     assert_eq!(std::iter::from_fn(|| session.poll_output()).last(), Some(Output::Quit));
 }
 
@@ -209,7 +211,8 @@ fn details_are_those_of_the_selected_connection_until_it_is_gone() {
     press(&mut session, "j\n");
     let details = Question::Connection { id: "0-0-22-1".into() };
     assert_eq!(asked(&mut session), std::slice::from_ref(&details));
-    let found = Connection { id: "0-0-22-1".into(), channels: 7, ..Connection::default() };
+    let found =
+        FoundConnection { id: "0-0-22-1".into(), channels: 7, ..FoundConnection::default() };
     answer(&mut session, details.clone(), Answer::Connection(Box::new(found)));
     assert_eq!(session.connections.details.as_ref().unwrap().found.channels, 7);
     let gone = Input::Answer(details, Err(failure("no such connection", true)));
@@ -234,10 +237,13 @@ fn messages_are_asked_for_while_they_are_watched() {
     let messages = |after| Question::Messages { id: "0-0-22-1".into(), after };
     assert_eq!(asked(&mut session), [details.clone(), messages(0)]);
     answer(&mut session, details.clone(), Answer::Connection(Box::default()));
-    let found = |since_ms, numbers: std::ops::RangeInclusive<u64>| Messages {
+    let found = |since_ms, numbers: std::ops::RangeInclusive<u64>| WatchedMessages {
         since_ms,
         missed: 1,
-        messages: numbers.map(|number| Message { number, ..Message::default() }).collect(),
+        messages: numbers
+            .map(|number| WatchedMessage { number, ..WatchedMessage::default() })
+            .collect(),
+        ..WatchedMessages::default()
     };
     answer(&mut session, messages(0), Answer::Messages(found(5, 1..=300)));
     session.handle_input(at(2), Input::Tick);
@@ -268,8 +274,8 @@ fn only_a_yes_disconnects_and_only_the_connection_in_the_question() {
     }
     press(&mut session, "x");
     // Another row is at the place of the selected one before the user answers.
-    let mut moved = Connections::default();
-    moved.connections.push(Connection { id: "0-0-9-9".into(), ..Connection::default() });
+    let mut moved = FoundConnections::default();
+    moved.connections.push(FoundConnection { id: "0-0-9-9".into(), ..FoundConnection::default() });
     session.connections.set_found(moved);
     press(&mut session, "y");
     let end = Question::Disconnect { id: "0-0-22-1".into() };

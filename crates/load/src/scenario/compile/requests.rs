@@ -56,10 +56,10 @@ impl Compiler<'_> {
         if !self.blocks.is_empty() {
             return Err("a poll beside the other steps cannot begin in a loop".into());
         }
-        if std::mem::replace(&mut self.polls_beside, true) {
+        if std::mem::replace(&mut self.polls_in_background, true) {
             return Err("a session has at most one poll beside its other steps".into());
         }
-        self.push_op(Op::PollBeside(Box::new(poll)))
+        self.push_op(Op::BackgroundPoll(Box::new(poll)))
     }
 
     /// A request with only a name, a method and a path.

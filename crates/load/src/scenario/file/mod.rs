@@ -17,7 +17,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
-use super::sources::{PORTS, SourceGroup, add_addresses, ports};
+use super::source_groups::{PORTS, SourceGroup, add_addresses, ports};
 use super::text::{Draw, Variables};
 use super::{Audiences, Files, Scenario, ScenarioError, Target, file_text};
 use crate::tls::TlsSettings;
@@ -163,7 +163,7 @@ impl ScenarioFile {
             phases,
             thresholds,
             is_timed: super::is_timed(&sessions),
-            recovered: super::recovered(&sessions),
+            recovered: super::recovered(&sessions, &steps),
             audiences,
             sessions,
             steps,

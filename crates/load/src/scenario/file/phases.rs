@@ -19,18 +19,10 @@ pub(super) struct PhaseFile {
     rate_end: Option<f64>,
     interval: Option<DurationText>,
     #[serde(default)]
-    spacing: SpacingFile,
+    spacing: Spacing,
     users_max: Option<u64>,
     /// The sessions of its users; `None` allows all.
     sessions: Option<Vec<String>>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SpacingFile {
-    #[default]
-    Even,
-    Random,
 }
 
 impl PhaseFile {
@@ -62,10 +54,6 @@ impl PhaseFile {
         if self.duration.0 < Duration::from_millis(1) {
             return Err(error("duration", "must be at least 1 ms"));
         }
-        let spacing = match self.spacing {
-            SpacingFile::Even => Spacing::Even,
-            SpacingFile::Random => Spacing::Random,
-        };
         let name = self.name.clone().unwrap_or_else(|| format!("phase {}", index + 1));
         let (duration, users_max) = (self.duration.0, self.users_max);
         let weights = self.weights(sessions);
@@ -75,7 +63,7 @@ impl PhaseFile {
             duration,
             rate,
             rate_end,
-            spacing,
+            spacing: self.spacing,
             users_max,
             weights,
             waits_for_users: false,

@@ -72,18 +72,10 @@ enum StepFile {
 struct ConnectFile {
     path: String,
     name: Option<String>,
-    serializer: Option<SerializerFile>,
+    serializer: Option<Serializer>,
     heartbeat: Option<DurationText>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SerializerFile {
-    Raw,
-    V1,
-    V2,
 }
 
 #[derive(Deserialize)]
@@ -385,9 +377,7 @@ impl JoinFile {
 impl ConnectFile {
     fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
         let serializer = match self.serializer {
-            Some(SerializerFile::Raw) => Serializer::Raw,
-            Some(SerializerFile::V1) => Serializer::V1,
-            Some(SerializerFile::V2) => Serializer::V2,
+            Some(serializer) => serializer,
             None if self.path.contains("vsn=2") => Serializer::V2,
             None if self.path.contains("vsn=1") => Serializer::V1,
             None => Serializer::Raw,

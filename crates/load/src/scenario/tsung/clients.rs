@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::Result;
 use super::element::Element;
 use super::parts::Parts;
-use crate::scenario::sources::{SourceGroup, add_addresses};
+use crate::scenario::source_groups::{SourceGroup, add_addresses};
 
 /// The limits and addresses of all machines together.
 pub(super) struct Clients {

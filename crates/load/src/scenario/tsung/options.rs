@@ -7,7 +7,7 @@ use super::parts::Parts;
 use super::{Result, trimmed_text};
 use crate::scenario::program::{Rate, ThinkTime};
 use crate::scenario::rows::Rows;
-use crate::scenario::sources::{PORTS, ports};
+use crate::scenario::source_groups::{PORTS, ports};
 
 /// Options about buffers, processes and retries of Tsung. They change nothing here.
 const IGNORED: [&str; 14] = [

@@ -2,24 +2,12 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 
 use tungstenite::{Message, WebSocket};
 use watchfire_load::{LoadOptions, Results, Source};
-
-/// A server on a free port, with a thread for each connection.
-pub fn server(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let address = listener.local_addr().expect("a listener has an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let serve = serve.clone();
-            thread::spawn(move || serve(stream));
-        }
-    });
-    address
-}
+pub use watchfire_testkit::serve as server;
+use watchfire_testkit::{answer_requests, response};
 
 /// A server of HTTP on a free port: `answer` gets the number of the connection and the head of each
 /// request, and returns the bytes of its answer.
@@ -27,29 +15,13 @@ pub fn http_server(answer: impl Fn(usize, &str) -> Vec<u8> + Clone + Send + 'sta
     let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     server(move |stream| {
         let connection = connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        serve_http(stream, |head| answer(connection, head));
+        answer_requests(stream, |request| Some(answer(connection, &request.head)));
     })
-}
-
-/// Answers the requests of one connection until the client closes it. Requests have no body.
-pub fn serve_http(mut stream: TcpStream, answer: impl Fn(&str) -> Vec<u8>) {
-    use std::io::Read as _;
-    let mut received = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(len @ 1..) = stream.read(&mut buffer) {
-        received.extend_from_slice(&buffer[..len]);
-        while let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-            let head: Vec<u8> = received.drain(..end + 4).collect();
-            if stream.write_all(&answer(&String::from_utf8_lossy(&head))).is_err() {
-                return;
-            }
-        }
-    }
 }
 
 /// A response with this body.
 pub fn ok(body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    response("200 OK", &[], body)
 }
 
 /// A websocket server, with a thread for each socket.

@@ -1,129 +1,27 @@
 //! A registry that answers with given bytes, and a mirror in front of it.
 
-use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
 
 use tempfile::TempDir;
 use watchfire_mirror::oci::Digest;
 use watchfire_mirror::{Mirror, MirrorSettings, RunningMirror};
+use watchfire_testkit::{Answer, Received, Request, answer_requests, response, serve};
 
 pub const DOCKER: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// A request as a server got it.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    pub method: String,
-    pub path: String,
-    /// The headers, with names in lower case. Several lines of one name are joined.
-    pub headers: BTreeMap<String, String>,
-}
-
-impl Seen {
-    fn parse(head: &str) -> Seen {
-        let mut lines = head.lines();
-        let mut words = lines.next().unwrap_or_default().split(' ').map(str::to_owned);
-        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let mut headers = BTreeMap::new();
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let known: &mut String = headers.entry(name.to_ascii_lowercase()).or_default();
-            known.push_str(value.trim());
+/// A server that answers the first request of each connection with these bytes, and closes it then, or when the client
+/// does. Each further one is answered in the same way.
+pub fn start_closing(bytes: Vec<u8>, closes: bool) -> SocketAddr {
+    serve(move |mut stream| {
+        if !closes {
+            return answer_requests(stream, |_| Some(bytes.clone()));
         }
-        Seen { method, path, headers }
-    }
-
-    pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", String::as_str)
-    }
-}
-
-/// A server with a thread for each connection.
-#[derive(Clone)]
-pub struct Server {
-    pub address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
-}
-
-impl Server {
-    /// Answers each request with these bytes. The connection is closed when they are `None`.
-    pub fn start(answer: impl Fn(&Seen) -> Option<Vec<u8>> + Clone + Send + 'static) -> Server {
-        Server::start_raw(move |stream, seen| serve(stream, seen, answer.clone()))
-    }
-
-    /// Answers the first request of each connection with these bytes, and closes it then, or when the
-    /// client does. Each further one is answered in the same way.
-    pub fn start_closing(bytes: Vec<u8>, closes: bool) -> Server {
-        let bytes = Arc::new(bytes);
-        Server::start_raw(move |mut stream, seen| {
-            let mut received = Vec::new();
-            let mut buffer = [0; 4096];
-            while let Ok(len @ 1..) = stream.read(&mut buffer) {
-                received.extend_from_slice(&buffer[..len]);
-                if received.ends_with(b"\r\n\r\n") {
-                    seen.lock().unwrap().push(Seen::parse(&String::from_utf8_lossy(&received)));
-                    received.clear();
-                    if stream.write_all(&bytes).is_err() || closes {
-                        return;
-                    }
-                }
-            }
-        })
-    }
-
-    fn start_raw(serve: impl Fn(TcpStream, &Mutex<Vec<Seen>>) + Clone + Send + 'static) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-        let address = listener.local_addr().expect("a listener has an address");
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let requests = Arc::clone(&seen);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (serve, requests) = (serve.clone(), Arc::clone(&requests));
-                thread::spawn(move || serve(stream, &requests));
-            }
-        });
-        Server { address, seen }
-    }
-
-    pub fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
-    }
-
-    /// The number of requests with this method, for a path with this text in it.
-    pub fn count(&self, method: &str, text: &str) -> usize {
-        let seen = self.seen.lock().unwrap();
-        seen.iter().filter(|one| one.method == method && one.path.contains(text)).count()
-    }
-}
-
-fn serve(
-    mut stream: TcpStream,
-    requests: &Mutex<Vec<Seen>>,
-    answer: impl Fn(&Seen) -> Option<Vec<u8>>,
-) {
-    let mut received = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(len @ 1..) = stream.read(&mut buffer) {
-        received.extend_from_slice(&buffer[..len]);
-        // Requests have no body.
-        while let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-            let head: Vec<u8> = received.drain(..end + 4).collect();
-            let seen = Seen::parse(&String::from_utf8_lossy(&head));
-            requests.lock().unwrap().push(seen.clone());
-            let Some(bytes) = answer(&seen) else { return };
-            if stream.write_all(&bytes).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-/// An answer with these header lines and this body, and the length of the body.
-pub fn response(status: &str, lines: &[&str], body: &[u8]) -> Vec<u8> {
-    let length = format!("Content-Length: {}", body.len());
-    raw_response(status, &[lines, &[length.as_str()]].concat(), body)
+        Received::read(&mut BufReader::new(&stream));
+        // The client may have left.
+        let _ = stream.write_all(&bytes);
+    })
 }
 
 /// An answer with these header lines only, and this body.
@@ -188,38 +86,15 @@ pub async fn mirror(upstreams: &[String], change: impl FnOnce(&mut MirrorSetting
     TestMirror { running, store }
 }
 
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: BTreeMap<String, String>,
-    pub body: Vec<u8>,
-    /// Whether the body ended where it should.
-    pub is_complete: bool,
-}
-
-impl Answer {
-    pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", String::as_str)
-    }
-}
-
 impl TestMirror {
     pub async fn request(&self, method: &str, path: &str, lines: &[&str]) -> Answer {
-        let host = if lines.iter().any(|line| line.starts_with("Host:")) {
-            ""
-        } else {
-            "Host: localhost\r\n"
-        };
-        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-        let head = format!("{method} {path} HTTP/1.1\r\n{host}Connection: close\r\n{lines}\r\n");
         let (address, is_head) = (self.running.address(), method == "HEAD");
+        let request = Request::new(method, path).lines(lines);
         let exchange = move || {
-            let mut stream = TcpStream::connect(address).expect("the mirror listens");
-            stream.write_all(head.as_bytes()).expect("the mirror reads");
             let mut bytes = Vec::new();
             // A reset ends a cut body too.
-            let _ = stream.read_to_end(&mut bytes);
-            parse(&bytes, is_head)
+            let _ = request.send(address).expect("the mirror listens").read_to_end(&mut bytes);
+            Answer::parse(&bytes, is_head).unwrap_or_default()
         };
         tokio::task::spawn_blocking(exchange).await.expect("the exchange ends")
     }
@@ -227,45 +102,4 @@ impl TestMirror {
     pub async fn get(&self, path: &str) -> Answer {
         self.request("GET", path, &[]).await
     }
-}
-
-/// Parses an answer of the mirror, whose form is known.
-fn parse(bytes: &[u8], is_head: bool) -> Answer {
-    let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let Some(end) = end else {
-        let (headers, body) = (BTreeMap::new(), bytes.to_vec());
-        return Answer { status: 0, headers, body, is_complete: false };
-    };
-    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let headers = Seen::parse(&head).headers;
-    let rest = &bytes[end + 4..];
-    let has_no_body = is_head || head.contains(" 204 ") || head.contains(" 304 ");
-    let (body, is_complete) = if has_no_body {
-        (rest.to_vec(), rest.is_empty())
-    } else if headers.contains_key("transfer-encoding") {
-        dechunked(rest)
-    } else {
-        let length = headers.get("content-length").and_then(|length| length.parse().ok());
-        (rest.to_vec(), length.is_none_or(|length: usize| length == rest.len()))
-    };
-    Answer { status: status.expect("a status"), headers, body, is_complete }
-}
-
-fn dechunked(mut rest: &[u8]) -> (Vec<u8>, bool) {
-    let mut body = Vec::new();
-    while let Some(end) = rest.windows(2).position(|bytes| bytes == b"\r\n") {
-        let size =
-            usize::from_str_radix(&String::from_utf8_lossy(&rest[..end]), 16).expect("a size");
-        rest = &rest[end + 2..];
-        if size == 0 {
-            return (body, rest == b"\r\n");
-        }
-        if rest.len() < size + 2 {
-            break;
-        }
-        body.extend_from_slice(&rest[..size]);
-        rest = &rest[size + 2..];
-    }
-    (body, false)
 }

@@ -5,9 +5,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 use watchfire_sockets::{Certificates, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_testkit::DEADLINE;
 use watchfire_types::NodeId;
 
-use super::{DEADLINE, TestServer};
+use super::TestServer;
 
 /// A self-signed certificate, in files that are removed on drop.
 pub struct Certificate {

@@ -1,7 +1,6 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-
-use super::DEADLINE;
+use watchfire_testkit::DEADLINE;
 
 /// A client that sends exactly the given bytes.
 pub struct Client<S = TcpStream> {

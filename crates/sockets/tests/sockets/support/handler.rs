@@ -10,10 +10,11 @@ use watchfire_sockets::{
     Certificates, CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler,
     SocketLimits, SocketServer, SocketServerSettings, SocketTotals, Sockets, StartError, frame,
 };
+use watchfire_testkit::{eventually, find};
 use watchfire_types::{Instant, NodeId, ShardId, SocketId};
 
 use super::handoff_pipe::HandoffPipe;
-use super::{Client, DEADLINE, receive};
+use super::{Client, receive};
 
 /// An event that a handler reports to the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,6 @@ pub struct TestHandler {
     pub sockets: Vec<SocketId>,
     pub parked: Vec<SocketId>,
     events: mpsc::Sender<Event>,
-    ticks: mpsc::SyncSender<()>,
     /// Sends for `run_pending_work`.
     pub backlog: Vec<(SocketId, Bytes)>,
 }
@@ -144,10 +144,7 @@ impl SocketHandler for TestHandler {
         message(self, sockets);
     }
 
-    fn handle_tick(&mut self, _: &mut Sockets, _: Instant) {
-        // One pending tick is enough.
-        let _ = self.ticks.try_send(());
-    }
+    fn handle_tick(&mut self, _: &mut Sockets, _: Instant) {}
 
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
         for _ in 0..10 {
@@ -180,7 +177,6 @@ pub struct TestServer {
     pub server: SocketServer<Command>,
     pub events: mpsc::Receiver<Event>,
     handoff_routes: HandoffRoutes,
-    ticks: mpsc::Receiver<()>,
 }
 
 impl TestServer {
@@ -218,7 +214,6 @@ impl TestServer {
         let handoff_routes = HandoffRoutes::default();
         let handler_routes = handoff_routes.clone();
         let (sender, events) = mpsc::channel();
-        let (tick_sender, ticks) = mpsc::sync_channel(1);
         let server = watchfire_sockets::start(settings, router(), move |shard, _| TestHandler {
             node,
             shard,
@@ -226,10 +221,9 @@ impl TestServer {
             sockets: Vec::new(),
             parked: Vec::new(),
             events: sender.clone(),
-            ticks: tick_sender.clone(),
             backlog: Vec::new(),
         })?;
-        Ok(TestServer { server, events, handoff_routes, ticks })
+        Ok(TestServer { server, events, handoff_routes })
     }
 
     /// Hands connections with the target `to` over to another server from now on.
@@ -280,24 +274,16 @@ impl TestServer {
         self.server.counters().totals()
     }
 
-    /// Waits until the condition holds; it is checked at each tick.
     pub fn eventually(&self, condition: &str, holds: impl Fn(SocketTotals) -> bool) {
-        let deadline = std::time::Instant::now() + DEADLINE;
-        while !holds(self.totals()) {
-            assert!(std::time::Instant::now() < deadline, "timeout: {condition}");
-            let _ = self.ticks.recv_timeout(DEADLINE);
-        }
+        eventually(condition, || holds(self.totals()));
     }
 
     /// Waits until a socket is closed, and returns the cause.
     pub fn closed(&self) -> CloseCause {
-        let deadline = std::time::Instant::now() + DEADLINE;
-        while std::time::Instant::now() < deadline {
-            if let Event::Closed(_, cause) = receive(&self.events) {
-                return cause;
-            }
-        }
-        panic!("no socket was closed");
+        find("a socket is closed", || match receive(&self.events) {
+            Event::Closed(_, cause) => Some(cause),
+            _ => None,
+        })
     }
 }
 

@@ -10,10 +10,8 @@ pub use client::{Client, Frame, masked, masked_header, upgrade_request};
 pub use handler::{Command, Event, TestServer, Ticket};
 
 use std::sync::mpsc;
-use std::time::Duration;
 
-/// Longest wait of a test for one event.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+use watchfire_testkit::DEADLINE;
 
 /// Receives, or fails the test.
 pub fn receive<T>(from: &mpsc::Receiver<T>) -> T {

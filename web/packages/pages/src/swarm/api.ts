@@ -3,13 +3,12 @@ import type { BlockStore, Bytes, Cid, Leaf } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
 import type { Clock } from './clock.ts'
-import type { DirectStatus } from './direct-status.ts'
-import type { LoadDirectConnections } from './lazy-direct-connections.ts'
+import type { DirectStatus, LoadDirectConnections } from './direct-paths.ts'
 import type { LivePage } from './live/index.ts'
 import type { TraceLoad } from './load-trace.ts'
 
 export type { Clock, Millis } from './clock.ts'
-export type { DirectStatus, Hindrance, NoDirectReason } from './direct-status.ts'
+export type { DirectStatus, Hindrance, NoDirectReason } from './direct-paths.ts'
 
 /** A file to share. `path` is relative, with forward slashes: `notes.md`, `trip/cat.png`. */
 export interface Source {

@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Input, PeerId } from '../bitswap/index.ts'
 import { cidOf, type Cid } from '../content/index.ts'
-import { mapBlocks } from './block-map.ts'
-import { BlockAvailability } from './block-availability.ts'
+import { BlockAvailability, mapBlocks } from './block-availability.ts'
 
 const [ann, bo] = ['a'.repeat(16) as PeerId, 'b'.repeat(16) as PeerId]
 const noNode = () => false
@@ -55,17 +54,6 @@ describe('the blocks of a peer', () => {
     availability.setHave(ann, 'all')
     expect(availability.countOf(ann, 18)).toBe(18)
     expect(copies()).toEqual(Array<number>(20).fill(1))
-  })
-
-  it('are all blocks if by the server’s counts all viewers have them', () => {
-    const { availability, copies } = world()
-    availability.setHave(ann, 'none')
-    expect(availability.haveOf(ann)).toBe('none')
-    // A count from when this tab was alone, which arrives after another peer joined.
-    availability.noteAllComplete(1)
-    expect(availability.haveOf(ann)).toBe('none')
-    availability.noteAllComplete(2)
-    expect([availability.haveOf(ann), availability.haveOf(bo), copies()[0]]).toEqual(['all', null, 1])
   })
 
   it('are forgotten when it leaves, and those of unknown peers or other pages are ignored', () => {

@@ -1,6 +1,6 @@
 import { BitSet, type Input, type Message, type PeerId } from '../bitswap/index.ts'
 import type { Cid, CidKey } from '../content/index.ts'
-import type { Have } from './api.ts'
+import type { BlockMap, Have, Rarest } from './api.ts'
 
 /** The known blocks of one peer, by their numbers. */
 interface PeerBlocks {
@@ -9,7 +9,7 @@ interface PeerBlocks {
 }
 
 /** For each block that was asked for, in that order, which peers have it. */
-export interface Copies {
+interface Copies {
   readonly copies: Uint8Array
   /** The number of copies on nodes. */
   readonly inNodes: Uint8Array
@@ -39,20 +39,6 @@ export class BlockAvailability {
     // Other inputs do not show what peers have.
     if (input.kind === 'disconnected') this.#peers.delete(input.peer)
     else if (input.kind === 'message') this.#noteReceived(input.peer, input.message, input.blocks)
-  }
-
-  /**
-   * All `watching` viewers, this tab included, have a full copy by the server's count. Peers do not announce that
-   * themselves. Ignored if the count is older than a peer that joined since.
-   */
-  noteAllComplete(watching: number): void {
-    if (this.#peers.size >= watching) return
-    for (const holding of this.#peers.values()) holding.have = 'all'
-  }
-
-  /** The part of the page that a peer has. `null` if the peer is not here. */
-  haveOf(peer: PeerId): Have | null {
-    return this.#peers.get(peer)?.have ?? null
   }
 
   /** These blocks were sent to the peer. */
@@ -92,7 +78,7 @@ export class BlockAvailability {
     return { copies, inNodes, holders, nodes }
   }
 
-  /** Sets how much of the page a peer has, as the server said. */
+  /** Sets how much of the page a peer has, as the server's messages show. */
   setHave(peer: PeerId, have: Have): void {
     const known = this.#peers.get(peer)
     if (known === undefined) this.#peers.set(peer, { have, blocks: new BitSet() })
@@ -113,4 +99,51 @@ export class BlockAvailability {
     if (has) holding.blocks.insert(number)
     else holding.blocks.remove(number)
   }
+}
+
+/** The places of these blocks of a page. `blocks`: all known blocks, in the order of the page. */
+export function mapBlocks(
+  blocks: readonly Cid[],
+  isHere: (cid: Cid) => boolean,
+  availability: BlockAvailability,
+  isNode: (peer: PeerId) => boolean,
+): BlockMap {
+  const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
+  const known = availability.copiesOf(
+    blocks.map(({ key }) => key),
+    isNode,
+  )
+  return { here, elsewhere: known.copies, rarest: rarestOf(here, known) }
+}
+
+/** Of the blocks that anybody has, this tab included, those with the fewest copies. */
+function rarestOf(here: Uint8Array, { copies: elsewhere, inNodes, holders, nodes }: Copies): Rarest | null {
+  let copies = Infinity
+  let blocks = 0
+  let marks = 0
+  let isOurs = false
+  let nodeCopies: number | null = null
+  for (const [i, ours] of here.entries()) {
+    const all = ours + (elsewhere[i] ?? 0)
+    if (all === 0 || all > copies) continue
+    if (all < copies) {
+      copies = all
+      blocks = 0
+      marks = 0
+      isOurs = false
+      nodeCopies = inNodes[i] ?? 0
+    }
+    if (nodeCopies !== inNodes[i]) nodeCopies = null
+    blocks++
+    marks |= holders[i] ?? 0
+    isOurs ||= ours === 1
+  }
+  if (blocks === 0) return null
+  return { copies, blocks, holders: onesOf(marks) + (isOurs ? 1 : 0), isOurs, nodes: onesOf(marks & nodes), inNodes: nodeCopies }
+}
+
+function onesOf(bits: number): number {
+  let count = 0
+  for (let rest = bits >>> 0; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count++
+  return count
 }

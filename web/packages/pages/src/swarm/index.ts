@@ -1,6 +1,5 @@
 export type * from './api.ts'
-export { loadDialling } from './load-dialling.ts'
-export { loadLive } from './load-live.ts'
+export { loadDialling, loadLive } from './load-later.ts'
 export { traceLoad } from './load-trace.ts'
 export { openPage } from './open-page.ts'
 export { publish } from './publish.ts'

@@ -1,4 +1,4 @@
-import { concat, uint32, uint64, type Bytes } from '../content/index.ts'
+import { concat, uint32, uint64, type Bytes, type Cid } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 
 /** The length of the peer id at the start of a relay or signal frame: the receiver, or the sender. */
@@ -15,12 +15,24 @@ export function isShort(message: Bytes): boolean {
   return message.length <= SHORT_BYTES_MAX
 }
 
+/** A message that may have to be sent, or sent again on the other path. */
+export interface UnsentMessage {
+  readonly id: number
+  readonly bytes: Bytes
+  /** The blocks in it. */
+  readonly blocks: readonly Cid[]
+  /** Whether it was reported as sent. That happens once. */
+  isReported: boolean
+  /** Whether the server has relayed the whole message, which may still be on its way. The relay never sends it again. */
+  readonly isRelayed: boolean
+}
+
 /**
  * The next message to send, from messages in the order in which they were added: the first short one, or else the
  * first. Long messages never overtake each other, because a slightly longer one might then wait forever.
  */
-export function nextToSend<T extends { readonly message: Bytes }>(messages: readonly T[]): T | null {
-  return messages.find(({ message }) => isShort(message)) ?? messages[0] ?? null
+export function nextToSend<T extends { readonly message: UnsentMessage }>(messages: readonly T[]): T | null {
+  return messages.find(({ message }) => isShort(message.bytes)) ?? messages[0] ?? null
 }
 
 /** A part of a message, and its position in the message. */

@@ -1,9 +1,8 @@
 import type { Clock, Millis } from '../clock.ts'
 import type { RtcConnection } from './rtc-interfaces.ts'
-import { DirectPath } from './direct-path.ts'
+import { DirectPath, type InnerPathEvent, type PathEvent } from './path.ts'
 import { LaneConnections } from './lane-connections.ts'
 import { candidatesOf, haveNoCommonIpVersion, networkKind, type NetworkKind } from './network-kind.ts'
-import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'
 
 /** Timeout for a connection to come up, or to come back after a break. */
@@ -38,18 +37,10 @@ export interface Evidence {
   readonly hasNoCommonIpVersion: boolean
 }
 
-export interface CallEvents {
-  readonly send: (signal: Signal) => void
-  readonly onUp: () => void
-  readonly onDown: () => void
-  readonly onSegment: (segment: Segment) => void
-  /** Nothing arrives for a moment, although it should. */
-  readonly onQuiet: () => void
+export type CallEvent =
+  | Exclude<PathEvent, InnerPathEvent>
   /** The call has ended, and its connection was released. */
-  readonly onEnd: (why: HangUpReason) => void
-  /** The other side sent invalid signals or frames. */
-  readonly onMisbehaviour: () => void
-}
+  | { readonly kind: 'ended'; readonly reason: HangUpReason }
 
 export interface CallOptions {
   readonly call: number
@@ -64,7 +55,8 @@ export interface CallOptions {
   /** Whether both sides ask a STUN server for their outer addresses. */
   readonly asksStun: boolean
   readonly clock: Clock
-  readonly events: CallEvents
+  readonly send: (signal: Signal) => void
+  readonly emit: (event: CallEvent) => void
 }
 
 /**
@@ -106,28 +98,12 @@ export class Call {
   #processing: Promise<void> = Promise.resolve()
 
   constructor(options: CallOptions) {
-    const { call, connection, clock, events } = options
+    const { call, connection, clock } = options
     this.call = call
     this.#options = options
     // Negotiated in advance, so that neither side has to announce the channel.
     const channel = connection.createDataChannel('watchfire', { negotiated: true, id: 0 })
-    this.path = new DirectPath(channel, clock, {
-      onUp: () => {
-        this.#wasUp = true
-        this.#stopTimeout()
-        events.onUp()
-      },
-      onDown: events.onDown,
-      onSegment: events.onSegment,
-      onMalformed: events.onMisbehaviour,
-      onQuiet: events.onQuiet,
-      onSilent: () => this.#startTimeout(),
-      onBroken: () => this.end('failed', true),
-      onNarrow: () => {
-        if (this.#takesLanes) this.#lanes.openAll()
-      },
-      onLaneSignal: (signal) => this.#lanes.handleSignal(signal),
-    })
+    this.path = new DirectPath(channel, clock, (event) => this.#handlePathEvent(event))
     this.#lanes = new LaneConnections({
       clock,
       isCaller: options.isCaller,
@@ -135,7 +111,7 @@ export class Call {
       release: options.release,
       send: (signal) => this.path.signalLane(signal),
       onOpen: (channel) => this.path.addLane(channel),
-      onMisbehaviour: events.onMisbehaviour,
+      onMisbehaviour: () => this.#reportMisbehaviour(),
     })
     connection.addEventListener('connectionstatechange', () => this.#handleConnectionState())
     connection.addEventListener('icecandidate', (event) => this.#queueCandidate((event as RTCPeerConnectionIceEvent).candidate))
@@ -194,11 +170,11 @@ export class Call {
     this.#isOver = true
     this.#stopCandidateTimer?.()
     this.#cancelTimeout?.()
-    if (tells) this.#options.events.send({ kind: 'hang_up', call: this.call, reason })
+    if (tells) this.#options.send({ kind: 'hang_up', call: this.call, reason })
     this.path.close()
     this.#lanes.close()
     this.#options.release(this.#options.connection)
-    this.#options.events.onEnd(reason)
+    this.#options.emit({ kind: 'ended', reason })
   }
 
   async #offer(): Promise<void> {
@@ -221,7 +197,7 @@ export class Call {
     const sdp = this.#options.connection.localDescription?.sdp
     if (sdp === undefined) return
     this.#ourSdp = sdp
-    this.#options.events.send({ kind, call: this.call, sdp, receipts: true, lanes: true })
+    this.#options.send({ kind, call: this.call, sdp, receipts: true, lanes: true })
   }
 
   async #process(signal: Signal): Promise<void> {
@@ -247,6 +223,39 @@ export class Call {
     }
   }
 
+  #handlePathEvent(event: PathEvent): void {
+    switch (event.kind) {
+      case 'silent':
+        this.#startTimeout()
+        return
+      case 'broken':
+        this.end('failed', true)
+        return
+      case 'narrow':
+        if (this.#takesLanes) this.#lanes.openAll()
+        return
+      case 'lane-signal':
+        this.#lanes.handleSignal(event.signal)
+        return
+      case 'up':
+        this.#wasUp = true
+        this.#stopTimeout()
+        break
+      case 'down':
+      case 'segment':
+      case 'sent':
+      case 'quiet':
+      case 'misbehaved':
+        break
+    }
+    this.#options.emit(event)
+  }
+
+  /** The other side sent invalid signals or frames. */
+  #reportMisbehaviour(): void {
+    this.#options.emit({ kind: 'misbehaved' })
+  }
+
   #withdrawOffer(): void {
     this.#isWithdrawing = true
     this.#unsentCandidates = []
@@ -256,7 +265,7 @@ export class Call {
 
   async #processOffer(sdp: string): Promise<void> {
     if (++this.#offersReceived > OFFERS_MAX) {
-      this.#options.events.onMisbehaviour()
+      this.#reportMisbehaviour()
       return
     }
     this.#ignoresOffer = this.isOffering && !this.#options.isPolite
@@ -286,7 +295,7 @@ export class Call {
       case 'have-remote-offer':
       case 'have-local-pranswer':
       case 'have-remote-pranswer':
-        this.#options.events.onMisbehaviour()
+        this.#reportMisbehaviour()
         return
     }
     await this.#describeRemote('answer', sdp)
@@ -303,7 +312,7 @@ export class Call {
       if (this.#isOver) return false
       // The connection may have failed or closed already. Then the description is not at fault.
       if (isOfState(error) || this.#options.connection.signalingState === 'closed') this.end('failed', true)
-      else this.#options.events.onMisbehaviour()
+      else this.#reportMisbehaviour()
       return false
     }
   }
@@ -311,7 +320,7 @@ export class Call {
   async #processCandidate(candidate: Candidate): Promise<void> {
     if (this.#isOver) return
     if (++this.#candidatesReceived > CANDIDATES_MAX * OFFERS_MAX) {
-      this.#options.events.onMisbehaviour()
+      this.#reportMisbehaviour()
       return
     }
     if (this.#theirs.length < CANDIDATES_MAX) this.#theirs.push(candidate)
@@ -319,7 +328,7 @@ export class Call {
       await this.#options.connection.addIceCandidate(candidate)
     } catch {
       if (this.#isOver || this.#ignoresOffer || this.#options.connection.signalingState === 'closed') return
-      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#options.events.onMisbehaviour()
+      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#reportMisbehaviour()
     }
   }
 
@@ -336,7 +345,7 @@ export class Call {
       this.#stopCandidateTimer = null
       while (this.#unsentCandidates.length > 0) {
         const candidates = this.#unsentCandidates.splice(0, CANDIDATES_PER_SIGNAL_MAX)
-        this.#options.events.send({ kind: 'candidates', call: this.call, candidates })
+        this.#options.send({ kind: 'candidates', call: this.call, candidates })
       }
     })
   }
@@ -350,7 +359,7 @@ export class Call {
       case 'disconnected':
         this.path.setConnected(false)
         this.#startTimeout()
-        this.#options.events.onQuiet()
+        this.#options.emit({ kind: 'quiet' })
         // The browser waits ten more seconds before it calls the connection failed.
         if (this.#offersMade < OFFERS_MAX - OFFERS_KEPT) this.#restart()
         return

@@ -3,13 +3,13 @@ import type { PeerId } from '../../bitswap/index.ts'
 import { FakeClock } from '../../../test/fake-clock.ts'
 import { FakeRtcNetwork } from '../../../test/fake-rtc-network.ts'
 import { DiallingConnections } from './dialling-connections.ts'
-import { directConnections, type DirectConnectionsDeps } from './direct-connections.ts'
+import { directConnections } from './connections.ts'
 import type { Dial } from './dialled.ts'
 import { encodeReadFrame, encodeSegmentFrame } from './frame.ts'
 import { withLength } from './frame-reader.ts'
 import { encodeSignal, type Signal } from './signal.ts'
 import { StreamChannel } from './stream-channel.ts'
-import type { MessagePath } from '../message-path.ts'
+import type { DirectConnectionsDeps, MessagePath } from '../direct-paths.ts'
 
 const terminal = 'ff'.repeat(8) as PeerId
 const offer = (call: number) =>
@@ -52,18 +52,12 @@ function tab() {
       signals.push(JSON.parse(new TextDecoder().decode(bytes)) as Signal)
       return Promise.resolve(true)
     },
-    onUp: (_peer, up) => {
-      path.current = up
-      events.push('up')
+    emit: (event) => {
+      if (event.kind === 'up') path.current = event.path
+      if (event.kind === 'sent') event.message.isReported = true
+      if (event.kind === 'down') unread.push(...event.unread.map(({ id }) => id))
+      events.push(event.kind === 'segment' ? `segment ${event.segment.message}` : event.kind)
     },
-    onDown: () => {
-      events.push('down')
-      unread.push(...(path.current?.takeUnacknowledged() ?? []).map(({ id }) => id))
-    },
-    onEnd: () => events.push('end'),
-    onSegment: (_peer, segment) => events.push(`segment ${segment.message}`),
-    onQuiet: () => {},
-    onMisbehaviour: () => events.push('misbehaviour'),
   }
   const calls = directConnections(new FakeRtcNetwork(clock).make)(deps)
   const connections = new DiallingConnections(dial, calls, deps)
@@ -92,6 +86,7 @@ function tab() {
   }
 }
 
+const message = (id: number) => ({ id, bytes: Uint8Array.of(9, 9), blocks: [], isReported: false, isRelayed: false })
 const settle = () => new Promise((resolve) => setTimeout(resolve, 5))
 const segment = (message: number) => withLength(encodeSegmentFrame({ message, offset: 0, total: 3, bytes: Uint8Array.of(1, 2, 3) }))
 
@@ -109,14 +104,14 @@ describe('a terminal that offers a stream', () => {
     expect(made.connections.status(terminal)).toEqual({ kind: 'up' })
     await made.receive(segment(7))
     expect(made.events).toEqual(['up', 'segment 7'])
-    const sent = made.path.current?.send(4, Uint8Array.of(9, 9))
+    made.path.current?.send(message(4))
     made.path.current?.acknowledge(7)
     await settle()
     const frames = made.written.map((bytes) => [...bytes.subarray(2)])
     expect(frames[0]?.[0]).toBe(0)
     expect(frames[1]).toEqual([...encodeReadFrame(7)])
     await made.receive(withLength(encodeReadFrame(4)))
-    await sent
+    expect([made.path.current?.hasUnread(4), made.events.at(-1)]).toEqual([false, 'sent'])
     expect(made.signals).toEqual([])
   })
 
@@ -133,9 +128,9 @@ describe('a terminal that offers a stream', () => {
 
   it('leaves its unread messages to the relay when the stream closes', async () => {
     const made = await opened()
-    void made.path.current?.send(4, Uint8Array.of(9, 9))
+    made.path.current?.send(message(4))
     await made.end()
-    expect(made.events).toEqual(['up', 'down', 'end'])
+    expect(made.events).toEqual(['up', 'sent', 'down', 'ended'])
     expect(made.unread).toEqual([4])
     expect(made.isClosed()).toBe(true)
     expect(made.connections.size).toBe(0)
@@ -172,13 +167,13 @@ describe('a terminal that offers a stream', () => {
   ])('is dropped for %s', async (_what, bytes) => {
     const made = await opened()
     await made.receive(bytes)
-    expect(made.events).toContain('misbehaviour')
+    expect(made.events).toContain('misbehaved')
   })
 
   it('is dropped if it offers more than eight streams a minute', () => {
     const made = tab()
     for (let call = 0; call < 9; call++) made.handle(offer(call))
-    expect(made.events).toEqual(['misbehaviour'])
+    expect(made.events).toEqual(['misbehaved'])
     expect(made.dials.filter(({ until }) => !until.aborted)).toHaveLength(1)
   })
 })

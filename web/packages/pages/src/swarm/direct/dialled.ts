@@ -1,6 +1,5 @@
 import type { Clock, Millis } from '../clock.ts'
-import type { Segment } from '../segment.ts'
-import { DirectPath } from './direct-path.ts'
+import { DirectPath, type InnerPathEvent, type PathEvent } from './path.ts'
 import type { DialOffer } from './dial-offer.ts'
 import type { StreamChannel } from './stream-channel.ts'
 
@@ -10,30 +9,25 @@ export type Dial = (offer: DialOffer, until: AbortSignal) => Promise<StreamChann
 /** A terminal that is not reached by then is only reached over WebRTC. */
 const DIAL_MAX: Millis = 3_000
 
-export interface DialledEvents {
-  /** The stream is open. Until this returns, nothing arrives. */
-  readonly onOpen: () => void
-  readonly onUp: (path: DirectPath) => void
-  readonly onDown: () => void
-  readonly onSegment: (segment: Segment) => void
-  readonly onQuiet: () => void
-  readonly onMisbehaviour: () => void
+export type DialledEvent =
+  | Exclude<PathEvent, InnerPathEvent>
+  /** The stream is open. Until the event was handled, nothing arrives. */
+  | { readonly kind: 'open' }
   /** The terminal was not reached, or the stream has closed. */
-  readonly onEnd: (wasOpen: boolean) => void
-}
+  | { readonly kind: 'ended'; readonly wasOpen: boolean }
 
 /** A terminal that this tab dials over WebTransport: it has offered a stream in a signal. */
 export class Dialled {
   path: DirectPath | null = null
   readonly #clock: Clock
-  readonly #events: DialledEvents
+  readonly #emit: (event: DialledEvent) => void
   readonly #until = new AbortController()
   #channel: StreamChannel | null = null
   #isOver = false
 
-  constructor(clock: Clock, events: DialledEvents) {
+  constructor(clock: Clock, emit: (event: DialledEvent) => void) {
     this.#clock = clock
-    this.#events = events
+    this.#emit = emit
   }
 
   async dial(dial: Dial, offer: DialOffer): Promise<void> {
@@ -47,25 +41,34 @@ export class Dialled {
       return
     }
     this.#channel = channel
-    const { onOpen, onUp, onDown, onSegment, onQuiet, onMisbehaviour } = this.#events
-    onOpen()
-    const end = () => this.end()
-    const path = new DirectPath(channel, this.#clock, {
-      onUp: () => onUp(path),
-      onDown,
-      onSegment,
-      onMalformed: onMisbehaviour,
-      onQuiet,
-      onSilent: end,
-      onBroken: end,
-      // A stream is not bound by SCTP.
-      onNarrow: () => {},
-      onLaneSignal: onMisbehaviour,
-    })
-    this.path = path
-    channel.addEventListener('close', end)
-    path.setConnected(true)
+    this.#emit({ kind: 'open' })
+    this.path = new DirectPath(channel, this.#clock, (event) => this.#handlePathEvent(event))
+    channel.addEventListener('close', () => this.end())
+    this.path.setConnected(true)
     void channel.start()
+  }
+
+  #handlePathEvent(event: PathEvent): void {
+    switch (event.kind) {
+      case 'silent':
+      case 'broken':
+        this.end()
+        return
+      case 'narrow':
+        // A stream is not bound by SCTP.
+        return
+      case 'lane-signal':
+        this.#emit({ kind: 'misbehaved' })
+        return
+      case 'up':
+      case 'down':
+      case 'segment':
+      case 'sent':
+      case 'quiet':
+      case 'misbehaved':
+        this.#emit(event)
+        return
+    }
   }
 
   end(): void {
@@ -74,6 +77,6 @@ export class Dialled {
     this.#until.abort()
     this.path?.close()
     this.#channel?.close()
-    this.#events.onEnd(this.path !== null)
+    this.#emit({ kind: 'ended', wasOpen: this.path !== null })
   }
 }

@@ -1,10 +1,9 @@
 import type { PeerId } from '../../bitswap/index.ts'
 import type { Millis } from '../clock.ts'
-import type { DirectStatus } from '../direct-status.ts'
+import type { DirectConnections, DirectConnectionsDeps, DirectStatus } from '../direct-paths.ts'
 import { dial as dialInBrowser } from './dial.ts'
 import { decodeDialOffer, type DialOffer } from './dial-offer.ts'
-import { Dialled, type Dial } from './dialled.ts'
-import type { DirectConnections, DirectConnectionsDeps } from './direct-connections.ts'
+import { Dialled, type Dial, type DialledEvent } from './dialled.ts'
 import { encodeSignal, type HangUpReason } from './signal.ts'
 
 /** Terminals that a tab dials at the same time, for one page. */
@@ -14,7 +13,7 @@ const OFFERS_MAX = 8
 const OFFERS_PERIOD: Millis = 60_000
 
 /** The direct connections of one page: WebRTC, and streams to terminals that this tab dials. */
-export class DiallingConnections implements Pick<DirectConnections, keyof DirectConnections> {
+export class DiallingConnections implements DirectConnections {
   readonly #dial: Dial
   readonly #deps: DirectConnectionsDeps
   readonly #calls: DirectConnections
@@ -44,7 +43,7 @@ export class DiallingConnections implements Pick<DirectConnections, keyof Direct
     // While the stream is open, other signals are of a call that it has replaced.
     if (offer === null && this.#dialled.get(peer)?.path?.isUp !== true) this.#calls.handleSignal(peer, bytes)
     if (offer === null) return
-    if (offer === 'invalid' || this.#isOverLimit(peer)) this.#deps.onMisbehaviour(peer)
+    if (offer === 'invalid' || this.#isOverLimit(peer)) this.#deps.emit({ kind: 'misbehaved', peer })
     else this.#handleOffer(peer, offer)
   }
 
@@ -74,27 +73,24 @@ export class DiallingConnections implements Pick<DirectConnections, keyof Direct
 
   /** The terminal also calls soon, and the first path that opens is used. A stream that opens later replaces a call. */
   #handleOffer(peer: PeerId, offer: DialOffer): void {
-    const { clock, send, onUp, onDown, onEnd, onSegment, onQuiet, onMisbehaviour } = this.#deps
-    const decline = (reason: HangUpReason) => void send(peer, encodeSignal({ kind: 'hang_up', call: offer.call, reason }))
+    const decline = (reason: HangUpReason) => void this.#deps.send(peer, encodeSignal({ kind: 'hang_up', call: offer.call, reason }))
     // The terminal has given up the stream that is still open here.
     this.#dialled.get(peer)?.end()
     if (this.#dialled.size >= DIALLED_MAX) {
       decline('busy')
       return
     }
-    const dialled = new Dialled(clock, {
-      onOpen: () => this.#calls.forget(peer),
-      onUp: (path) => onUp(peer, path),
-      onDown: () => onDown(peer),
-      onSegment: (segment) => onSegment(peer, segment),
-      onQuiet,
-      onMisbehaviour: () => onMisbehaviour(peer),
-      onEnd: (wasOpen) => {
+    const handle = (event: DialledEvent) => {
+      const { emit } = this.#deps
+      if (event.kind === 'open') this.#calls.forget(peer)
+      else if (event.kind === 'ended') {
         this.#dialled.delete(peer)
-        if (wasOpen) onEnd(peer)
+        if (event.wasOpen) emit({ kind: 'ended', peer })
         else if (!this.#isClosed) decline('failed')
-      },
-    })
+      } else if (event.kind !== 'up') emit({ ...event, peer })
+      else if (dialled.path !== null) emit({ kind: 'up', peer, path: dialled.path })
+    }
+    const dialled = new Dialled(this.#deps.clock, handle)
     this.#dialled.set(peer, dialled)
     void dialled.dial(this.#dial, offer)
   }

@@ -3,7 +3,8 @@ import type { PeerId } from '../../bitswap/index.ts'
 import { FakeClock } from '../../../test/fake-clock.ts'
 import { FakeRtcNetwork } from '../../../test/fake-rtc-network.ts'
 import { DiallingConnections } from './dialling-connections.ts'
-import { directConnections, type DirectConnectionsDeps } from './direct-connections.ts'
+import type { DirectConnectionsDeps } from '../direct-paths.ts'
+import { directConnections } from './connections.ts'
 import { LateDialling, type AddDialling } from './late-dialling.ts'
 import { encodeSignal, type Signal } from './signal.ts'
 
@@ -32,12 +33,7 @@ function tab() {
       signals.push(JSON.parse(new TextDecoder().decode(bytes)) as Signal)
       return Promise.resolve(true)
     },
-    onUp: () => {},
-    onDown: () => {},
-    onEnd: () => {},
-    onSegment: () => {},
-    onQuiet: () => {},
-    onMisbehaviour: (peer) => void misbehaved.push(peer),
+    emit: (event) => void (event.kind === 'misbehaved' && misbehaved.push(event.peer)),
   }
   const add: AddDialling = (calls, deps) =>
     new DiallingConnections(

@@ -1,25 +1,22 @@
 import type { PeerId } from '../../bitswap/index.ts'
-import type { DirectStatus } from '../direct-status.ts'
-import type { DirectConnections, DirectConnectionsDeps } from './direct-connections.ts'
+import type { DirectConnections, DirectConnectionsDeps, DirectStatus } from '../direct-paths.ts'
 import { browserDirectConnections } from './index.ts'
 import { decodeSignal } from './signal.ts'
 
-type Connections = Pick<DirectConnections, keyof DirectConnections>
-
 /** Adds streams to terminals to the calls of a page. */
-export type AddDialling = (calls: DirectConnections, deps: DirectConnectionsDeps) => Connections
+export type AddDialling = (calls: DirectConnections, deps: DirectConnectionsDeps) => DirectConnections
 
 /** Offers that wait for the code, one of each peer. At the limit, further ones are ignored: their terminals call soon. */
 const WAITING_MAX = 12
 
 /** The direct connections of a page: WebRTC alone, until the first offer of a terminal has loaded the code that dials. */
-export class LateDialling implements Connections {
+export class LateDialling implements DirectConnections {
   readonly #load: () => Promise<AddDialling>
   readonly #calls: DirectConnections
   readonly #deps: DirectConnectionsDeps
   readonly #waiting = new Map<PeerId, Uint8Array>()
   /** With the code that dials, once it is here. */
-  #connections: Connections
+  #connections: DirectConnections
   #isLoading = false
   #isClosed = false
 

@@ -1,6 +1,6 @@
 import { beforeEach, expect, it } from 'vitest'
 import { FakeClock } from '../../../test/fake-clock.ts'
-import { encodeHeads } from '../../bitswap/index.ts'
+import { encodeHeads, type PeerId } from '../../bitswap/index.ts'
 import { type Bytes, type Cid, cidOf, concat, dagBytesMax, MemoryBlockStore, RAW } from '../../content/index.ts'
 import {
   type Beginning,
@@ -14,7 +14,6 @@ import {
   type SigningKey,
 } from '../../live/index.ts'
 import { Download } from '../download.ts'
-import type { PagePeers } from '../page-peers.ts'
 import { LivePage } from './live-page.ts'
 
 const BYTES_MAX = 1 << 20
@@ -107,7 +106,7 @@ function openWithNotes(): { noted: () => number[]; notes: () => Bytes[] } {
       note = bytes
     }
   }
-  const peers = { roster: { ids: () => [] }, drop: () => undefined } as unknown as PagePeers
+  const peers = { ids: () => [], send: () => {}, drop: () => {} }
   const store = new Noting(dagBytesMax(BYTES_MAX))
   live.open({ store, bytesMax: BYTES_MAX, clock: new FakeClock(), peers, onChange: () => download.followLive() })
   const numberAt = (i: number) => new DataView(note.buffer).getUint32(i * HEAD_BYTES + 48)
@@ -135,13 +134,10 @@ it('notes the head whose entry is here and the newest, and verifies them when it
 it('sends the heads of an earlier visit to the peers that came before them', async () => {
   const [first] = (await publish('one')) as [Appended]
   const sent: Bytes[] = []
-  const send = async (message: Bytes) => {
-    sent.push(message)
-  }
-  const roster = { ids: () => ['00000000000000aa'], get: () => ({ peer: { send } }) }
   const clock = new FakeClock()
   const store = new MemoryBlockStore(dagBytesMax(BYTES_MAX))
-  const peers = { roster, drop: () => undefined } as unknown as PagePeers
+  const send = (_peer: PeerId, message: Bytes) => void sent.push(message)
+  const peers = { ids: () => ['00000000000000aa' as PeerId], send, drop: () => {} }
   live.open({ store, bytesMax: BYTES_MAX, clock, peers, onChange: () => download.followLive() })
   live.resume([first.head])
   await clock.until(() => sent.length > 0)

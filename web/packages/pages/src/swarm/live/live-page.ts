@@ -30,7 +30,7 @@ import {
 } from '../../live/index.ts'
 import { livePages } from '../../messages/live.ts'
 import type { LiveFeed, LiveSource } from '../api.ts'
-import { HeadExchange, type HeadExchangeDeps } from './head-exchange.ts'
+import { HeadExchange, type HeadExchangeDeps } from './heads.ts'
 import { feedOf, listLive, pathOf } from './listing.ts'
 import { buildContent } from './publish.ts'
 import { Publisher } from './publisher.ts'

@@ -4,9 +4,7 @@ import { fromHex, readVectors } from '../../../test/vectors.ts'
 import { receiveMessage, type PeerId } from '../../bitswap/index.ts'
 import type { Bytes } from '../../content/index.ts'
 import type { Head } from '../../live/index.ts'
-import { AssemblyBudget } from '../message-assembler.ts'
-import { PeerRoster } from '../peer-roster.ts'
-import { HeadExchange } from './head-exchange.ts'
+import { HeadExchange } from './heads.ts'
 
 interface Vectors {
   readonly messages: readonly { readonly about: string; readonly hex: string; readonly heads: string[]; readonly vouched: string[] }[]
@@ -20,8 +18,6 @@ async function readFrom(message: Bytes): Promise<{ heads: Bytes[]; vouched: (rea
   const clock = new FakeClock()
   const heads: Bytes[] = []
   const vouched: (readonly Bytes[])[] = []
-  const push = () => Promise.resolve({ status: 'offline' } as const)
-  const options = { push, clock, frameBytesMax: 65_536, random: () => 0, isConnecting: () => false }
   const exchange = new HeadExchange({
     clock,
     page: {
@@ -39,7 +35,7 @@ async function readFrom(message: Bytes): Promise<{ heads: Bytes[]; vouched: (rea
       },
       offer: () => 'same',
     },
-    peers: { roster: new PeerRoster(new AssemblyBudget(0), options), drop: () => {} },
+    peers: { ids: () => [], send: () => {}, drop: () => {} },
   })
   const received = await receiveMessage(message)
   exchange.receive(PEER, received)
