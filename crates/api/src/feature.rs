@@ -168,7 +168,7 @@ impl Part for ApiPart {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::feature::format_of;
+    use watchfire::internal::format_of;
     use watchfire::message_samples as samples;
 
     use super::super::error::{CallError, Code};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Instant as SystemInstant;
 
 use serde::Serialize;
-use watchfire::feature::Metrics;
-use watchfire::internal::{History, ReplicatedPresence, ShardAnswer, ShardQuestion};
+use watchfire::internal::{History, Metrics, ReplicatedPresence, ShardAnswer, ShardQuestion};
 
 use super::kept_messages;
 use super::once::OnceRequests;

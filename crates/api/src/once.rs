@@ -150,7 +150,7 @@ fn send_copy(link: &PartLink, name: &RequestName, answer: KeptAnswer) {
 
 /// Samples of the messages.
 #[cfg(test)]
-pub fn samples() -> Vec<watchfire::feature::Samples> {
+pub fn samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
 
     let answer = KeptAnswer { fingerprint: [7; 32], body: "b".into() };

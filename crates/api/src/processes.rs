@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
-use watchfire::feature::{ClusterPart, NodeId, PartLink, PendingResponse, Unanswered};
+use watchfire::feature::{ClusterPart, NodeId, PartLink, PendingResponse};
+use watchfire::internal::Unanswered;
 
 use super::error::{CallError, Code};
 use super::local_answers::LocalAnswers;

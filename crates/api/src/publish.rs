@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use watchfire::Body;
-use watchfire::feature::{Endpoint, Metrics};
-use watchfire::internal::{History, NotStored, Stored};
+use watchfire::Endpoint;
+use watchfire::internal::{History, Metrics, NotStored, Stored};
 
 use super::error::{CallError, Code};
 use super::names::{ReservedTopics, check_event};
@@ -301,7 +301,7 @@ fn json_body(payload: &RawValue) -> Body {
 
 /// Samples of the messages.
 #[cfg(test)]
-pub fn samples() -> Vec<watchfire::feature::Samples> {
+pub fn samples() -> Vec<watchfire::internal::Samples> {
     use PublishMethod::{Batch, Broadcast, Publish};
     vec![watchfire::message_samples!(enum PublishMethod: Publish, Broadcast, Batch)]
 }

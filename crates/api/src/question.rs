@@ -64,7 +64,7 @@ pub fn summed(topics: impl IntoIterator<Item = (String, u64)>) -> BTreeMap<Strin
 
 /// Samples of the questions and of the answers that this file defines.
 #[cfg(test)]
-pub fn samples() -> Vec<watchfire::feature::Samples> {
+pub fn samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
 
     use super::publish::PublishMethod;

@@ -16,7 +16,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, oneshot};
-use watchfire::feature::{CountersBy, is_utf8};
+use watchfire::feature::CountersBy;
+use watchfire::internal::is_utf8;
 
 use super::error::{CallError, Code, respond};
 use super::keys::{Key, Keys};

@@ -4,7 +4,7 @@
 use std::mem;
 
 use serde_json::{Value, json};
-use watchfire::feature::Endpoint;
+use watchfire::Endpoint;
 use watchfire::internal::NotStored;
 
 use super::error::{CallError, Code};

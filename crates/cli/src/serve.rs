@@ -231,12 +231,16 @@ mod tests {
         assert_eq!(links(&addresses, false), expected);
     }
 
-    /// All sections of this program. Those of features stand before the limits.
+    /// All sections of this program. Those that only features have stand before the limits.
     fn all_sections() -> Vec<SectionType> {
         let mut sections = <Settings as AllSettings>::own_sections();
+        let (shared, of_features): (Vec<_>, Vec<_>) = sections_of_features()
+            .into_iter()
+            .partition(|of| sections.iter().any(|own| own.name() == of.name()));
         let limits = sections.iter().position(|section| section.name() == "limits");
         let at = limits.expect("the server has limits");
-        sections.splice(at..at, sections_of_features());
+        sections.splice(at..at, of_features);
+        sections.extend(shared);
         sections
     }
 

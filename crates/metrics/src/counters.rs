@@ -14,7 +14,12 @@ pub struct Counter(AtomicU64);
 impl Counter {
     /// Adds one.
     pub fn inc(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.add(1);
+    }
+
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
     }
 
     /// The count.
@@ -54,6 +59,52 @@ impl<const N: usize> CountersBy<N> {
     }
 }
 
+/// Bounds of the histograms of times, in nanoseconds: from 0.1 ms to 10 s.
+pub const TIMES: &[u64] = &[
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    10_000_000_000,
+];
+
+/// A histogram of times, in nanoseconds.
+#[derive(Debug)]
+pub struct Times(Mutex<HistogramTotals>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Times(Mutex::new(HistogramTotals::of(TIMES, [])))
+    }
+}
+
+impl Times {
+    /// Counts a time.
+    pub fn observe(&self, time: Duration) {
+        observe(&mut self.0.lock(), time);
+    }
+
+    pub(crate) fn totals(&self) -> HistogramTotals {
+        self.0.lock().clone()
+    }
+}
+
+fn observe(totals: &mut HistogramTotals, time: Duration) {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    totals.counts[totals.bounds.partition_point(|bound| *bound < nanos)] += 1;
+    totals.sum = totals.sum.saturating_add(nanos);
+}
+
 /// Histograms of times that differ by one label. Its values come from a closed set.
 #[derive(Debug)]
 pub struct TimesBy {
@@ -75,9 +126,7 @@ impl TimesBy {
         let totals = times
             .entry(label)
             .or_insert_with(|| HistogramTotals::of(self.bounds, std::iter::empty()));
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        totals.counts[self.bounds.partition_point(|bound| *bound < nanos)] += 1;
-        totals.sum = totals.sum.saturating_add(nanos);
+        observe(totals, time);
     }
 
     /// The name and value of the label, and the values, of each histogram that has some.

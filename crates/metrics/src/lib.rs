@@ -8,6 +8,6 @@ mod counters;
 mod snapshot;
 mod writer;
 
-pub use counters::{Counter, CountersBy, TimesBy};
+pub use counters::{Counter, CountersBy, TIMES, Times, TimesBy};
 pub use snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 pub use writer::{MetricSource, MetricWriter, NANOS_PER_SECOND};

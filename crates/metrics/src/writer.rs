@@ -2,7 +2,7 @@
 
 use watchfire_sockets::HistogramTotals;
 
-use crate::counters::{CountersBy, TimesBy};
+use crate::counters::{CountersBy, Times, TimesBy};
 use crate::snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 
 /// The divisor of histograms of times, which count nanoseconds.
@@ -70,6 +70,11 @@ impl MetricWriter {
     pub fn histogram(&mut self, name: &str, help: &str, totals: &HistogramTotals, divisor: f64) {
         let series = [(Labels::new(), buckets(totals, divisor))];
         self.family(name, help, Kind::Histogram, Merge::Sum, series);
+    }
+
+    /// Writes a histogram of times.
+    pub fn times(&mut self, name: &str, help: &str, times: &Times) {
+        self.histogram(name, help, &times.totals(), NANOS_PER_SECOND);
     }
 
     /// Writes histograms of times with a label.

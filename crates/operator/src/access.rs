@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
-use watchfire::feature::Metrics;
+use watchfire::internal::Metrics;
 
 /// Refusals are counted for this long.
 const WINDOW: Duration = Duration::from_secs(60);

@@ -118,7 +118,7 @@ fn watched(answers: Vec<ShardAnswer>) -> WatchAnswer {
 
 /// Samples of the calls, and of the answers that other processes read.
 #[cfg(test)]
-pub(super) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(super) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::internal::{
         ConnectionOrder, ConnectionTransport, Direction, FoundConnection, FoundConnections,
         TcpFigures, WatchAnswer, WatchedMessage, WatchedMessages,

@@ -117,7 +117,7 @@ impl ClusterPart for DeniedAddresses {
 }
 
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     let addresses = [[192, 0, 2, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()];
     let changes: Vec<(IpAddr, u64)> = addresses.map(|address| (address, 1_000)).into();
     vec![watchfire::message_samples!(Vec<(IpAddr, u64)>: changes)]
@@ -127,7 +127,8 @@ pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
 mod tests {
     use std::sync::Arc;
 
-    use watchfire::feature::{Cluster, PartName};
+    use watchfire::feature::PartName;
+    use watchfire::internal::Cluster;
 
     use super::*;
 

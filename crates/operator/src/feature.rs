@@ -10,23 +10,24 @@ use axum::response::Response;
 use http::StatusCode;
 use parking_lot::Mutex;
 use watchfire::feature::{
-    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricWriter, Part, PartLink, PartName,
-    Running, SectionType, Started, Verdict, refuse_call as refuse,
+    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricWriter, Part, PartName, Running,
+    SectionType, Started, Verdict,
 };
-use watchfire::internal::{log_requests, state_file};
+use watchfire::internal::{log_requests, refuse_call as refuse, state_file};
 use watchfire::{LogSettings, Settings};
 use watchfire_sockets::RequestHead;
 
 use super::access::Access;
 use super::denied_addresses::DeniedAddresses;
 use super::listener::{AdminServer, check, open_listeners};
+use super::machine_record::MachineRecord;
 use super::metrics_page::MetricsPage;
 use super::page;
 use super::process_calls::{ProcessCalls, ServerParts};
 use super::profiles::ProfileCalls;
 use super::recorder::RecorderThread;
 use super::settings::AdminSettings;
-use super::troubles::TroubleMetrics;
+use super::troubles::{TroubleMetrics, Watch};
 
 const NAME: &str = "operator";
 
@@ -94,12 +95,13 @@ impl Feature for Operator {
     }
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
-        let Foundation { settings, cluster, .. } = foundation;
+        let settings = foundation.settings;
         let AdminSettings { token, .. } = settings.section();
-        let link = |name| PartLink::new(cluster, PartName::new(name, FORMAT));
+        let link = |name| foundation.link(PartName::new(name, FORMAT));
         let metrics_page = Arc::new(MetricsPage::new(link("metrics")));
         let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
-        let troubles = Arc::new(TroubleMetrics::default());
+        let watch = Watch::new(foundation.troubles);
+        let troubles = Arc::new(TroubleMetrics::new(&watch));
         let parts = ServerParts {
             endpoint: foundation.endpoint.clone(),
             metrics_page: metrics_page.clone(),
@@ -108,7 +110,8 @@ impl Feature for Operator {
             limits: settings.limits.clone(),
             history_bytes_max: settings.channels.history_bytes_max,
         };
-        let calls = ProcessCalls::new(link(NAME), parts, foundation.is_successor);
+        let record = MachineRecord::new(foundation.figures, watch);
+        let calls = ProcessCalls::new(link(NAME), parts, record, foundation.is_successor);
         Ok(vec![Arc::new(OperatorPart {
             metrics_page,
             denied,
@@ -254,7 +257,7 @@ impl Gate for DeniedAddresses {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::feature::format_of;
+    use watchfire::internal::format_of;
 
     use super::FORMAT;
     use crate::{denied_addresses, metrics_page, process_calls, profiles};

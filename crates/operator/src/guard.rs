@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
-use watchfire::feature::{is_utf8, refuse_call as refuse};
+use watchfire::internal::{is_utf8, refuse_call as refuse};
 use watchfire_sockets::is_host_and_port;
 
 use super::access::Access;

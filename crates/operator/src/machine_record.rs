@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::json;
+use watchfire::feature::Figure;
 
 use super::answers::{LimitUse, Process};
-use super::figures::{Column, History, Row, Step, SystemFigures};
+use super::figures::{Column, Columns, History, Row, Step, SystemFigures};
 use super::troubles::Watch;
 
 /// The record of a machine. Empty in a process that does not record.
-#[derive(Default)]
 pub(super) struct MachineRecord {
     pub history: History,
     pub watch: Watch,
@@ -21,6 +21,17 @@ pub(super) struct MachineRecord {
 }
 
 impl MachineRecord {
+    /// A record without figures yet, with columns for those of features.
+    pub fn new(figures: &[Figure], watch: Watch) -> Self {
+        MachineRecord {
+            history: History::new(Columns::with(figures)),
+            watch,
+            processes: BTreeMap::new(),
+            missing: Vec::new(),
+            system: SystemFigures::default(),
+        }
+    }
+
     /// The figures of each process. `first` is the node of the first one.
     pub fn processes(&self, first: u16) -> Vec<Process> {
         let numbered = self
@@ -33,7 +44,8 @@ impl MachineRecord {
     /// The last row, by the names of columns.
     pub fn latest(&self) -> Option<BTreeMap<String, Option<f64>>> {
         let row = self.history.latest()?;
-        Some(Column::ALL.iter().map(|column| (column.name().into(), row.get(*column))).collect())
+        let names = self.history.columns().names().enumerate();
+        Some(names.map(|(place, name)| (name.into(), row.at(place))).collect())
     }
 
     /// The limits that the server may reach. The settings give the limits of a queue and of histories.
@@ -77,7 +89,7 @@ impl MachineRecord {
     /// The rows after a time, as JSON. They are written by hand, because a figure is an `f32`: as the `f64` that a
     /// JSON value holds, 0.97 would be 0.9700000286102295, and the answer twice as long.
     pub fn history_json(&self, step: Step, after_ms: u64) -> String {
-        let columns: Vec<&str> = Column::ALL.iter().map(|column| column.name()).collect();
+        let columns: Vec<&str> = self.history.columns().names().collect();
         let mut text =
             format!("{{\"step_ms\":{},\"columns\":{},\"rows\":[", step.millis(), json!(columns));
         for (index, row) in self.history.rows_after(step, after_ms).enumerate() {

@@ -83,7 +83,12 @@ pub(super) enum Call {
 
 impl ProcessCalls {
     /// `is_successor`: this process replaces one of an earlier server.
-    pub fn new(link: PartLink, server: ServerParts, is_successor: bool) -> Self {
+    pub fn new(
+        link: PartLink,
+        server: ServerParts,
+        record: MachineRecord,
+        is_successor: bool,
+    ) -> Self {
         let own_machine = Machine {
             name: host_name(),
             first: link.cluster().of_machine().start,
@@ -98,7 +103,7 @@ impl ProcessCalls {
             own_machine,
             machines: Mutex::new(machines),
             lost: Mutex::default(),
-            record: Mutex::default(),
+            record: Mutex::new(record),
         };
         if calls.records() {
             calls.server.troubles.set(&[]);
@@ -287,7 +292,7 @@ impl ClusterPart for ProcessCalls {
 
 /// Samples of the calls, and of the answers that other processes read.
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
     let topics = ClientCall::Topics { prefix: "p".into(), count: 3 };
     let mut all = vec![

@@ -74,11 +74,12 @@ struct Recorder {
 impl Recorder {
     fn new(calls: Arc<ProcessCalls>, file: PathBuf) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        let sampler = Sampler::new(calls.record.lock().history.columns().clone());
         Recorder {
             calls,
             file: Some(file).filter(|file| !file.as_os_str().is_empty()),
             folder,
-            sampler: Sampler::default(),
+            sampler,
             started: SystemInstant::now(),
             minute: Vec::new(),
             last: None,
@@ -136,12 +137,13 @@ impl Recorder {
         let mut record = self.calls.record.lock();
         let changes = record.watch.look(&Look {
             row: &sample.row,
+            columns: &self.sampler.columns,
             processes: &sample.processes,
             missing: &missing,
             system: &system,
             queued_bytes_max: self.calls.server.limits.queued_bytes_max as f64,
             clock_jump,
-            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            uptime: self.started.elapsed(),
         });
         for change in changes {
             record.history.add_event(event_of(&change, sample.row.time_ms));
@@ -167,8 +169,9 @@ impl Recorder {
             && minute(first) != minute(row)
         {
             let time_ms = minute(first) * Step::Minute.millis();
-            let mean = Row::mean(time_ms, &self.minute);
-            self.calls.record.lock().history.add(Step::Minute, mean);
+            let history = &mut self.calls.record.lock().history;
+            let mean = Row::mean(history.columns(), time_ms, &self.minute);
+            history.add(Step::Minute, mean);
             self.minute.clear();
         }
         self.minute.push(row.clone());

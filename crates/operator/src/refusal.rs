@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
-use watchfire::feature::refuse_call;
+use watchfire::internal::refuse_call;
 
 #[derive(Debug)]
 pub(crate) struct Refusal {

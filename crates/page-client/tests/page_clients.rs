@@ -113,8 +113,9 @@ async fn blocks_are_transferred_through_a_page() {
 #[tokio::test]
 async fn a_fetch_completes_with_small_frames_small_budgets_and_a_lost_connection() {
     let (server, url) = start_server(|settings| {
-        settings.limits.relay_frame_bytes_max = 20_000;
-        settings.limits.relay_bytes_per_second_per_peer = 4 << 20;
+        settings.section_mut::<watchfire_pages::PageLimits>().relay_frame_bytes_max = 20_000;
+        settings.section_mut::<watchfire_pages::PageLimits>().relay_bytes_per_second_per_peer =
+            4 << 20;
         settings.limits.queued_bytes_max = 128 << 10;
     });
     let (store, root) = store_with_file(9_000_000);
@@ -139,7 +140,9 @@ async fn a_fetch_completes_with_small_frames_small_budgets_and_a_lost_connection
 
 #[tokio::test]
 async fn a_rejected_join_reports_its_reason() {
-    let (server, url) = start_server(|settings| settings.limits.peers_per_page_max = 0);
+    let (server, url) = start_server(|settings| {
+        settings.section_mut::<watchfire_pages::PageLimits>().peers_per_page_max = 0
+    });
     let (store, root) = store_with_file(1000);
     let provider = host(store).await;
     let holder = join(&provider, &url, &root, Have::All);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use watchfire::feature::{ClientSender, Cluster, ParkedRequest, ProcessStarts, SendError};
+use watchfire::feature::SendError;
+use watchfire::internal::{ClientSender, Cluster, ParkedRequest, ProcessStarts};
 use watchfire::{Body, ChannelAddress};
 use watchfire_cluster::bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
 use watchfire_types::NodeId;

@@ -1,6 +1,7 @@
 //! Everything about pages, as a feature: [`Pages`].
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -10,12 +11,13 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use watchfire::Settings;
 use watchfire::feature::{
-    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricSource, MetricWriter, Metrics,
-    OwnClientKey, Part, PartLink, PartName, Running, SectionType, Started, TokenKey, Verdict,
-    section_limits,
+    ClusterPart, Feature, FeatureError, Figure, Foundation, Gate, MetricWriter, OwnTopics, Part,
+    PartName, Running, SectionType, Started, Trouble, Verdict, section_limits,
 };
+use watchfire::internal::{MetricSource, Metrics, OwnClientKey, TokenKey};
 use watchfire_sockets::RequestHead;
 
+use crate::figures::{FIGURES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::page::{
@@ -24,7 +26,10 @@ use crate::page::{
 };
 use crate::people::People;
 use crate::rooms::RoomFeature;
-use crate::settings::{P2pSettings, PageSettings, SitesSettings, StunSettings};
+use crate::settings::{
+    P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
+    StunSettings,
+};
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, Announced, StunError, StunMetrics};
@@ -55,7 +60,8 @@ pub enum PagesError {
 pub struct Pages;
 
 impl Pages {
-    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p` and `stun`.
+    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p` and `stun`, and some of
+    /// `limits`, `socket` and `channels`.
     pub fn new() -> Self {
         Pages
     }
@@ -72,11 +78,28 @@ impl Feature for Pages {
             SectionType::of::<SitesSettings>(),
             SectionType::of::<P2pSettings>(),
             SectionType::of::<PageSettings>(),
+            SectionType::of::<PageLimits>(),
+            SectionType::of::<SpriteSettings>(),
+            SectionType::of::<RoomSettings>(),
         ]
     }
 
-    fn topics(&self) -> &'static [&'static str] {
-        &["page:*", "sprites:*", "site"]
+    fn topics(&self, settings: &Settings) -> Vec<OwnTopics> {
+        let own = |pattern| OwnTopics { pattern, setting: None };
+        let mut topics = ["page:*", "sprites:*", "site"].map(own).to_vec();
+        if settings.section::<RoomSettings>().open_rooms {
+            let setting = Some("channels.open_rooms");
+            topics.push(OwnTopics { pattern: "rooms:*", setting });
+        }
+        topics
+    }
+
+    fn figures(&self) -> &'static [Figure] {
+        FIGURES
+    }
+
+    fn troubles(&self) -> &'static [Trouble] {
+        TROUBLES
     }
 
     /// The domain of sites.
@@ -119,8 +142,10 @@ fn check_report(PageSettings { report, .. }: &PageSettings) -> Result<(), PagesE
 fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> {
     let Foundation { settings, secret, seed, cluster, addresses, metrics, .. } = foundation;
     let sender = Arc::new(foundation.endpoint.clone());
-    let link = |name| PartLink::new(cluster, part_name(name));
+    let link = |name| foundation.link(part_name(name));
     let p2p: P2pSettings = settings.section();
+    let limits: PageLimits = settings.section();
+    let RoomSettings { open_rooms: has_rooms } = settings.section();
     let page_settings: PageSettings = settings.section();
     check_report(&page_settings)?;
     gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
@@ -146,6 +171,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     ));
     let stun_address = Arc::<OnceLock<_>>::default();
     let services = PageServices {
+        limits: section_limits(&limits),
         deny_calls: Arc::new(DenyCalls {
             deny_list,
             pages: pages.clone(),
@@ -157,21 +183,23 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
         announced,
         stun_address: stun_address.clone(),
         stun_metrics: StunMetrics::default(),
+        warns_of_local_stun: AtomicBool::new(false),
         metrics: (*metrics).clone(),
         sites,
         public_url: settings.server.public_url.clone(),
         report: page_settings.report,
-        has_rooms: settings.channels.open_rooms,
+        has_rooms,
         p2p: gateway_limits(&p2p),
     };
-    let people = Arc::new(People::new(PartLink::new(cluster, PartName::new("people", 1))));
+    let people = Arc::new(People::new(foundation.link(PartName::new("people", 1))));
     let mut parts: Vec<Arc<dyn Part>> = vec![
         Arc::new(services),
         Arc::new(PageFeature {
             pages: pages.clone(),
             availability,
             metrics: (*metrics).clone(),
-            limits: settings.limits.clone(),
+            limits: limits.clone(),
+            counts: Arc::default(),
             stun: stun_address,
             own_client_key: foundation.own_client_key.clone(),
             people: people.clone(),
@@ -186,7 +214,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             (*metrics).clone(),
         )),
     ];
-    if settings.channels.open_rooms {
+    if has_rooms {
         parts.push(Arc::new(RoomFeature));
     }
     parts.push(Arc::new(VisitorFeature {
@@ -204,6 +232,8 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
 
 /// The web client, the hosts of sites, the deny-list, the gateway and STUN.
 struct PageServices {
+    /// The rows of pages and sprites for `GET /limits`.
+    limits: Value,
     deny_calls: Arc<DenyCalls>,
     availability: Option<Arc<Availability>>,
     own_client_key: OwnClientKey,
@@ -212,6 +242,8 @@ struct PageServices {
     announced: Option<Announced>,
     stun_address: Arc<OnceLock<Announced>>,
     stun_metrics: StunMetrics,
+    /// Whether to log that a client cannot reach STUN, which is answered on loopback addresses only.
+    warns_of_local_stun: AtomicBool,
     metrics: Arc<Metrics>,
     sites: Arc<SiteHosts>,
     public_url: String,
@@ -233,7 +265,7 @@ impl Part for PageServices {
     }
 
     fn gate(self: Arc<Self>) -> Option<Arc<dyn Gate>> {
-        Some(self.sites.clone())
+        Some(self)
     }
 
     fn describe_limits(&self, host: Option<&str>, response: &mut Map<String, Value>) {
@@ -247,6 +279,11 @@ impl Part for PageServices {
             ("sites", sites.into()),
         ] {
             response.insert(name.to_owned(), value);
+        }
+        if let (Some(Value::Object(all)), Value::Object(own)) =
+            (response.get_mut("limits"), &self.limits)
+        {
+            all.extend(own.clone());
         }
     }
 
@@ -313,7 +350,7 @@ impl PageServices {
                 "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
                  and stun.announce to a public address"
             );
-            started.proxies.note_local_stun();
+            self.warns_of_local_stun.store(true, Ordering::Relaxed);
         }
         self.stun_address.set(address).ok();
         Ok(Some(responder))
@@ -344,13 +381,28 @@ impl Running for RunningPages {
 }
 
 /// The host of a site has no sockets. The router answers.
-impl Gate for SiteHosts {
-    fn judge(&self, head: &RequestHead<'_>, _: &dyn Fn() -> IpAddr) -> Verdict {
-        match self.target_of(head.headers("host"), head.authority()) {
+impl Gate for PageServices {
+    fn judge(&self, head: &RequestHead<'_>, client: &dyn Fn() -> IpAddr) -> Verdict {
+        if is_first_outside(&self.warns_of_local_stun, client) {
+            tracing::warn!(
+                client = %client(),
+                "browsers behind a proxy cannot reach STUN, because the server answers it only on \
+                 loopback addresses; they use the relay. Set stun.listen and stun.announce to a \
+                 public address, or stun.enabled = false"
+            );
+        }
+        match self.sites.target_of(head.headers("host"), head.authority()) {
             RequestTarget::App => Verdict::Pass,
             _ => Verdict::HttpOnly,
         }
     }
+}
+
+/// Whether to log that this client cannot reach STUN; true for one client.
+fn is_first_outside(warns: &AtomicBool, client: &dyn Fn() -> IpAddr) -> bool {
+    warns.load(Ordering::Relaxed)
+        && !client().to_canonical().is_loopback()
+        && warns.swap(false, Ordering::Relaxed)
 }
 
 /// The limits of the gateway; `None` without one.
@@ -361,6 +413,26 @@ fn gateway_limits(settings: &P2pSettings) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_without_stun_is_logged_once() {
+        let warns = AtomicBool::new(false);
+        let is_first = |client: &str| is_first_outside(&warns, &|| client.parse().unwrap());
+        assert!(!is_first("192.0.2.1"), "STUN may be reachable");
+        warns.store(true, Ordering::Relaxed);
+        assert!(!is_first("::ffff:127.0.0.1"));
+        assert!(is_first("192.0.2.1"));
+        assert!(!is_first("192.0.2.1"));
+    }
+
+    #[test]
+    fn every_limit_of_pages_is_listed() {
+        let listed = section_limits(&PageLimits::default());
+        assert_eq!(listed.as_object().unwrap().len(), 16);
+        for (name, limit) in listed.as_object().unwrap() {
+            assert!(limit["when_reached"].is_string(), "limits.{name}");
+        }
+    }
 
     #[test]
     fn every_limit_of_the_gateway_is_listed_when_there_is_one() {

@@ -13,7 +13,7 @@ pub(crate) fn part_name(name: &'static str) -> PartName {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::feature::format_of;
+    use watchfire::internal::format_of;
 
     use super::*;
 

@@ -16,6 +16,7 @@
 #[cfg(test)]
 mod fakes;
 mod feature;
+mod figures;
 mod format;
 mod gateway;
 mod page;
@@ -31,5 +32,8 @@ mod web_client;
 pub use feature::{Pages, PagesError, RunningPages};
 pub use gateway::GatewayError;
 pub use page::DenyFileError;
-pub use settings::{DhtRole, P2pSettings, PageSettings, SitesSettings, StunSettings};
+pub use settings::{
+    DhtRole, P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
+    StunSettings,
+};
 pub use sites::SitesError;

@@ -149,3 +149,112 @@ section! {
         last_available_kept: Duration = Duration::ZERO;
     }
 }
+
+section! {
+    "limits", never_zero [blocks_in_flight_max];
+    /// Limits on the resources of pages and sprites.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct PageLimits {
+        /// Largest page that a browser may share or load, in bytes. The browser refuses a larger
+        /// one.
+        page_bytes_max: u64 = 4 << 30, "bytes",
+            "The browser refuses to share or load the page.";
+        /// Blocks that a browser requests from one peer at a time.
+        blocks_in_flight_max: u16 = 32, "blocks",
+            "The browser requests no more from that peer until some have arrived.";
+        /// Peers of one page. Further joins are refused.
+        peers_per_page_max: u32 = 10_000, "peers",
+            "The join is refused: \"page full\".";
+        /// Open pages. Joins of further pages are refused.
+        pages_max: u32 = 100_000, "pages",
+            "The join is refused: \"too many pages\".";
+        /// Open pages of one address; of IPv6, one network of 64 bits. Further joins are refused.
+        /// Several processes count together; a few pages more may open until all processes know of
+        /// the last ones.
+        pages_per_address_max: u32 = 5_000, "pages",
+            "The join is refused: \"too many pages of this address\".";
+        /// Data of one relayed frame, in bytes. A larger frame is refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        relay_frame_bytes_max: u32 = 64 << 10, "bytes",
+            "The frame is refused: \"relay frame too large\".";
+        /// Relayed bytes per second of one page. Beyond it, a frame is refused with the time to
+        /// wait.
+        relay_bytes_per_second_per_page: u64 = 128 << 20, "bytes a second",
+            "The frame is refused with the time to wait: \"relay budget\".";
+        /// Relayed bytes per second that one peer may send. Beyond it, a frame is refused with the
+        /// time to wait.
+        relay_bytes_per_second_per_peer: u64 = 32 << 20, "bytes a second",
+            "The frame is refused with the time to wait: \"relay budget\".";
+        /// Relayed bytes per second that all peers of one address may send. Beyond it, a frame is
+        /// refused with the time to wait. Several processes count together, to within a sixteenth
+        /// of a quarter second's bytes.
+        relay_bytes_per_second_per_address: u64 = 64 << 20, "bytes a second",
+            "The frame is refused with the time to wait: \"relay budget\".";
+        /// Relayed bytes per day that all peers of one address may send; 0 for no limit. A day
+        /// begins with the first relayed byte of the address. Beyond it, a frame is refused with
+        /// the time to wait.
+        relay_bytes_per_day_per_address: u64 = 0, "bytes a day",
+            "The frame is refused with the time to wait: \"relay budget\". 0 means that there is no such limit.";
+        /// One signal between two peers that set up a direct connection, in bytes. A larger one is
+        /// refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        signal_bytes_max: u32 = 16 << 10, "bytes",
+            "The signal is refused: \"signal too large\".";
+        /// Signals per second of one peer, with bursts of five seconds' worth. Further signals are
+        /// refused with the time to wait.
+        #[serde(skip)]
+        #[doc(hidden)]
+        signals_per_second_per_peer: u16 = 20, "signals a second",
+            "The signal is refused with the time to wait: \"too many signals\".";
+        /// Grids of sprites. Joins of further grids are refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        grids_max: u32 = 10_000, "grids",
+            "The join is refused: \"too many grids\".";
+        /// Slots of all grids together, including reserved ones. Further joins are refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        grid_peers_max: u32 = 1_000_000, "peers",
+            "The join is refused: \"grids full\".";
+        /// One throw of a sprite, in bytes. A larger one is refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        throw_bytes_max: u32 = 1_024, "bytes",
+            "The throw is refused: \"throw too large\".";
+        /// Sprites that wait for one peer's next poll. When the limit is reached, a throw returns
+        /// to its thrower.
+        #[serde(skip)]
+        #[doc(hidden)]
+        arrivals_queued_max: u32 = 64, "sprites",
+            "A throw returns to its thrower until the neighbour has polled.";
+    }
+}
+
+section! {
+    "socket";
+    /// The times of sprites.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct SpriteSettings {
+        /// How long a sprites poll over plain HTTP waits before it gets an empty response.
+        #[serde(with = "humantime_serde")]
+        sprites_window: Duration = Duration::from_secs(120);
+        /// How long the slot of a client that left a grid of sprites stays reserved. A reload gets
+        /// it back.
+        #[serde(with = "humantime_serde")]
+        reservation_period: Duration = Duration::from_secs(10);
+    }
+}
+
+section! {
+    "channels";
+    /// The rooms.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct RoomSettings {
+        /// Whether any client may join the topics rooms:* and send messages to everyone there. The
+        /// chat of the web client needs it. Such rooms are an open relay: on a public server, leave
+        /// them off.
+        open_rooms: bool = false;
+    }
+}

@@ -29,7 +29,7 @@ const API_KEY: &str = "a-key-of-this-test";
 
 fn start() -> RunningServer {
     let mut settings = settings();
-    settings.channels.open_rooms = true;
+    settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
     settings.section_mut::<watchfire_api::ApiSettings>().key = API_KEY.into();
     Server::new(settings)
         .with(watchfire_pages::Pages::new())

@@ -115,6 +115,7 @@ impl Drop for CountedAddress {
     }
 }
 
+#[doc(hidden)]
 impl Reporter for Addresses {
     fn send_reports(&self) -> bool {
         let mut sockets = self.sockets.lock();
@@ -127,6 +128,7 @@ impl Reporter for Addresses {
     }
 }
 
+#[doc(hidden)]
 impl ClusterPart for Addresses {
     fn link(&self) -> &PartLink {
         &self.link

@@ -39,34 +39,29 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
-use http::{StatusCode, Uri};
-use percent_encoding::percent_decode_str;
-use serde_json::{Map, Value, json};
-use watchfire_sockets::{Adopter, RequestHead};
+use axum::Router;
+use serde_json::{Map, Value};
+use watchfire_sockets::Adopter;
+pub use watchfire_sockets::RequestHead;
 use watchfire_types::Instant;
 pub use watchfire_types::NodeId;
 
 use crate::history::History;
 use crate::presence::ReplicatedPresence;
+pub use crate::settings::OwnTopics;
 use crate::settings::Settings;
 
-pub use crate::addresses::Addresses;
-pub use crate::channel_api::{
-    Address, ClientSender, Endpoint, ParkResponse, ParkRoute, ParkedRequest, Parking, Registry,
-    RelayKind, retry_after_ms,
-};
-pub use crate::cluster::{
-    Cluster, ClusterPart, PartLink, PartName, PendingResponse, ProcessStarts, REPORT_ENTRIES_MAX,
-    ReportWaker, Reporter, Samples, SendError, Unanswered, format_of,
-};
-pub use crate::metrics::{Counter, CountersBy, MetricSource, MetricWriter, Metrics};
-pub use crate::own_client::OwnClientKey;
-pub use crate::proxies::TrustedProxies;
-pub use crate::seed::Seed;
-pub use crate::token::{SlotToken, TokenKey, query_token};
+use crate::addresses::Addresses;
+pub use crate::channel_api::Registry;
+use crate::channel_api::{Endpoint, Parking};
+use crate::cluster::{Cluster, ReportWaker, Reporter};
+pub use crate::cluster::{ClusterPart, PartLink, PartName, PendingResponse, SendError};
+use crate::metrics::Metrics;
+pub use crate::metrics::{Counter, CountersBy, MetricWriter};
+use crate::own_client::OwnClientKey;
+use crate::seed::Seed;
 pub use watchfire_settings::{Section, SectionType, section, section_limits};
 
 /// Why a feature cannot be built or started. Its text names the setting and says what to do.
@@ -82,9 +77,18 @@ pub trait Feature {
         Vec::new()
     }
 
-    /// The patterns of the topics that only the feature's parts send to ([`Part::reserves`]). A rule of
-    /// the settings that matches one is an error.
-    fn topics(&self) -> &'static [&'static str] {
+    /// The topics that are the feature's own. A rule of the settings that matches one is an error.
+    fn topics(&self, _settings: &Settings) -> Vec<OwnTopics> {
+        Vec::new()
+    }
+
+    /// The figures over time that an operator sees of the feature.
+    fn figures(&self) -> &'static [Figure] {
+        &[]
+    }
+
+    /// The kinds of trouble that an operator is told about, the most urgent first.
+    fn troubles(&self) -> &'static [Trouble] {
         &[]
     }
 
@@ -133,6 +137,97 @@ pub trait Feature {
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError>;
 }
 
+/// A figure over time, which the operator's listener computes from the metrics of all processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// Its name in the calls of the operator's listener.
+    pub name: &'static str,
+    /// How it is computed.
+    pub kind: FigureKind,
+}
+
+/// How a figure is computed.
+#[derive(Clone, Copy, Debug)]
+pub enum FigureKind {
+    /// The sum of the series.
+    Sum(Series),
+    /// The largest value.
+    Largest(Series),
+    /// The growth of counters, for each second.
+    Rate(Series),
+    /// A quantile of the values that the histogram of this name got since the last sample.
+    Quantile(&'static str, f64),
+}
+
+/// The series of a metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Series {
+    /// The full name of the metric, without `_total`.
+    pub metric: &'static str,
+    /// The label that they have, and its value. `None`: all series.
+    pub label: Option<(&'static str, &'static str)>,
+}
+
+impl Series {
+    /// All series of a metric.
+    pub const fn all(metric: &'static str) -> Self {
+        Series { metric, label: None }
+    }
+
+    /// The series of a metric with this label.
+    pub const fn with(metric: &'static str, name: &'static str, value: &'static str) -> Self {
+        Series { metric, label: Some((name, value)) }
+    }
+}
+
+/// A kind of trouble, which the operator's listener recognises by figures.
+///
+/// ```
+/// use watchfire::feature::{Figure, FigureKind, Series, Trouble};
+///
+/// // What `Feature::figures` and `Feature::troubles` return.
+/// const FIGURES: &[Figure] =
+///     &[Figure { name: "mails_lost", kind: FigureKind::Rate(Series::all("watchfire_mails_lost")) }];
+/// const TROUBLES: &[Trouble] = &[Trouble {
+///     kind: "mails_lost",
+///     begins_after: 1,
+///     ends_after: 30,
+///     fix: "Look at the mail server.",
+///     see: |figures| {
+///         let rate = figures.above("mails_lost", 0.0)?;
+///         Some(format!("{rate:.1} mails a second are lost"))
+///     },
+/// }];
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Trouble {
+    /// Its name, and its section in the documentation.
+    pub kind: &'static str,
+    /// It begins after so many samples in a row that show it. There is one sample a second.
+    pub begins_after: u32,
+    /// It ends after so many samples in a row that do not.
+    pub ends_after: u32,
+    /// The remedy, in one sentence.
+    pub fix: &'static str,
+    /// The fault, in one sentence; `None` when there is none.
+    pub see: fn(&Figures<'_>) -> Option<String>,
+}
+
+/// The figures of one sample.
+pub struct Figures<'a> {
+    /// The value of a figure by its name. `None`: it is not known.
+    pub get: &'a dyn Fn(&str) -> Option<f64>,
+    /// How long the server has run.
+    pub uptime: Duration,
+}
+
+impl Figures<'_> {
+    /// The value of a figure, if it is known and above a threshold.
+    pub fn above(&self, name: &str, threshold: f64) -> Option<f64> {
+        (self.get)(name).filter(|value| *value > threshold)
+    }
+}
+
 /// One part of a server. Each method has a default that adds nothing.
 pub trait Part: Send + Sync {
     /// Adds the part's channels.
@@ -148,8 +243,8 @@ pub trait Part: Send + Sync {
         Router::new()
     }
 
-    /// Adds routes of the part that pages of other origins must not request, as those that change something and need neither a token
-    /// nor a key. A page that may not connect (`socket.check_origin`) gets 403.
+    /// Adds routes of the part that sites of other origins must not request, as those that change something and need neither a token
+    /// nor a key. A site that may not connect (`socket.check_origin`) gets 403.
     fn checked_routes(self: Arc<Self>) -> Router {
         Router::new()
     }
@@ -186,11 +281,13 @@ pub trait Part: Send + Sync {
     }
 
     /// The part's reports to the other processes, which a thread sends when the part wakes it.
+    #[doc(hidden)]
     fn reporter(self: Arc<Self>) -> Option<Arc<dyn Reporter>> {
         None
     }
 
     /// The part's HTTP requests that wait in a shard. At most one part has them.
+    #[doc(hidden)]
     fn parking(&self) -> Option<Arc<dyn Parking>> {
         None
     }
@@ -202,6 +299,7 @@ pub trait Part: Send + Sync {
     fn write_metrics(&self, _writer: &mut MetricWriter) {}
 
     /// Sees all parts of the server, before any process can send to them.
+    #[doc(hidden)]
     fn see_all(&self, _parts: &[Arc<dyn Part>]) {}
 
     /// Starts the part's threads, when the event loops run. They end when the result is dropped.
@@ -220,6 +318,22 @@ pub trait Running: Any + Send + Sync {
 }
 
 /// A say about each request, from its head.
+///
+/// ```
+/// use std::net::IpAddr;
+/// use watchfire::feature::{Gate, RequestHead, Verdict};
+///
+/// struct OnlyThisMachine;
+///
+/// impl Gate for OnlyThisMachine {
+///     fn judge(&self, _: &RequestHead<'_>, client: &dyn Fn() -> IpAddr) -> Verdict {
+///         match client().is_loopback() {
+///             true => Verdict::Pass,
+///             false => Verdict::Refuse { status: 403, body: "not here\n", reason: "not_here" },
+///         }
+///     }
+/// }
+/// ```
 pub trait Gate: Send + Sync {
     /// Decides about a request. `client` finds the client's address, behind trusted proxies.
     fn judge(&self, head: &RequestHead<'_>, client: &dyn Fn() -> IpAddr) -> Verdict;
@@ -250,18 +364,24 @@ pub struct Foundation<'a> {
     /// Known only to the processes of the server.
     pub secret: [u8; 32],
     /// Seeds that all processes have in common.
+    #[doc(hidden)]
     pub seed: Seed,
     /// Sends to clients, of all processes.
     pub endpoint: &'a Endpoint,
     /// The processes of the server.
+    #[doc(hidden)]
     pub cluster: &'a Arc<Cluster>,
     /// The sockets of each address.
+    #[doc(hidden)]
     pub addresses: &'a Arc<Addresses>,
     /// The counts of the shards.
+    #[doc(hidden)]
     pub metrics: &'a Arc<Metrics>,
-    /// Recognises the server's own page clients.
+    /// Recognises the clients that features of the server start.
+    #[doc(hidden)]
     pub own_client_key: &'a OwnClientKey,
     /// Wakes the thread that calls [`Part::reporter`].
+    #[doc(hidden)]
     pub report_waker: &'a ReportWaker,
     /// Whether another server runs until this one is ready.
     pub is_successor: bool,
@@ -271,10 +391,21 @@ pub struct Foundation<'a> {
     /// The logs of topics. `None`: no topic has a history.
     #[doc(hidden)]
     pub history: Option<&'a Arc<History>>,
+    /// The figures of all features.
+    #[doc(hidden)]
+    pub figures: &'a [Figure],
+    /// The troubles of all features.
+    #[doc(hidden)]
+    pub troubles: &'a [Trouble],
     pub(crate) listeners: RefCell<Vec<TcpListener>>,
 }
 
 impl Foundation<'_> {
+    /// The link between a part of this name in this process and in the others.
+    pub fn link(&self, name: PartName) -> PartLink {
+        PartLink::new(self.cluster, name)
+    }
+
     /// Takes the sockets that [`Feature::listen`] opened.
     pub fn take_listeners(&self) -> Vec<TcpListener> {
         self.listeners.take()
@@ -288,9 +419,8 @@ pub struct Started<'a> {
     /// The addresses on which the server listens.
     pub addresses: &'a [SocketAddr],
     /// Hands connections to the event loops.
+    #[doc(hidden)]
     pub adopter: Adopter,
-    /// The proxies that name clients.
-    pub proxies: &'a TrustedProxies,
     /// The path of WebSockets.
     pub websocket_path: &'a str,
     /// The processes of the server on this machine.
@@ -301,16 +431,4 @@ pub struct Started<'a> {
     pub is_shared: bool,
     /// Whether another server runs until this one is ready.
     pub is_successor: bool,
-}
-
-/// Whether the path and the query of a request are UTF-8 once their percent escapes are decoded. A router
-/// would replace what is not.
-pub fn is_utf8(uri: &Uri) -> bool {
-    let all = uri.path_and_query().map_or("", |all| all.as_str());
-    percent_decode_str(all).decode_utf8().is_ok()
-}
-
-/// The answer to a refused call of the operator: a short reason for programs, and a message for people.
-pub fn refuse_call(status: StatusCode, reason: &str, message: &str) -> Response {
-    (status, Json(json!({ "reason": reason, "message": message }))).into_response()
 }

@@ -41,8 +41,8 @@
 //! Without features, the crate has channels, presence, histories and rules. Each feature
 //! adds one part, and the crates that it needs. A setting of a part that the program does not have is an
 //! error at the start, which names the feature. The crates `watchfire-api` (the HTTP API for other
-//! programs), `watchfire-operator` (the operator's listener) and `watchfire-pages` are given to a server
-//! with [`Server::with`].
+//! programs) and `watchfire-operator` (the operator's listener) are given to a server with
+//! [`Server::with`].
 //!
 //! | feature | adds |
 //! |---|---|
@@ -70,6 +70,7 @@
 //
 // ```text
 // model                     the tests of a whole server against a model
+// internal                  what Watchfire's own features import beside `feature`
 // run, testing
 // embedded, multi_process
 // server                    starts the parts
@@ -80,7 +81,7 @@
 // history
 // addresses, machines, presence
 // cluster, logging, proxies, tls, traces
-// hangups, memory, metrics, not_built, own_client, process, seed, service_manager, settings, token, unix_time
+// memory, metrics, not_built, own_client, process, seed, service_manager, settings, token, unix_time
 // ```
 
 mod addresses;
@@ -91,6 +92,8 @@ pub mod feature;
 mod history;
 mod hooks;
 mod http;
+#[doc(hidden)]
+pub mod internal;
 mod logging;
 mod machines;
 mod memory;
@@ -162,21 +165,4 @@ pub mod causes {
     pub use watchfire_sockets::{ListenError, LoopPanic, StartError as SocketsError};
     #[cfg(feature = "otlp")]
     pub use watchfire_traces::otlp::OtlpError;
-}
-
-/// For the crates of Watchfire's own features. It is no part of the API, and changes without notice.
-#[doc(hidden)]
-pub mod internal {
-    pub use crate::channel_api::{
-        ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, Direction,
-        FoundConnection, FoundConnections, NotAConnection, ShardAnswer, ShardQuestion, TcpFigures,
-        WatchAnswer, WatchedMessage, WatchedMessages,
-    };
-    pub use crate::history::{Excerpt, History, NotStored, Stored, Wanted};
-    pub use crate::http::log_requests;
-    pub use crate::logging::{level as log_level, set_level as set_log_level};
-    pub use crate::presence::ReplicatedPresence;
-    pub use crate::service_manager::state_file;
-    pub use crate::settings::TOKEN_BYTES_MIN;
-    pub use crate::unix_time::{now_ms, unix_millis};
 }

@@ -1,4 +1,4 @@
-//! The key by which the server recognises its own page clients, which the gateway starts.
+//! The key by which the server recognises its own clients, which its features start.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use watchfire_channels::handshake::Params;
 /// The parameter with the key, of a request to connect and of a join.
 const PARAMETER: &str = "own_client_key";
 
-/// A secret that only the processes of this server and its own page clients know.
+/// A secret that only the processes of this server and its own clients know.
 #[derive(Clone)]
 pub struct OwnClientKey(String);
 
@@ -20,7 +20,7 @@ impl OwnClientKey {
         OwnClientKey(key.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The parameters that a page client of this server adds to its join.
+    /// The parameters that a client of this server's own adds to its join.
     pub fn to_json(&self) -> Value {
         json!({ PARAMETER: self.0 })
     }
@@ -36,7 +36,7 @@ impl OwnClientKey {
         Sha256::digest(&self.0) == Sha256::digest(key)
     }
 
-    /// Whether a request to connect is one of this server's own page clients.
+    /// Whether a request to connect is one of this server's own clients.
     pub fn is_in(&self, params: &Params) -> bool {
         params.text(PARAMETER).is_some_and(|key| self.matches(key))
     }

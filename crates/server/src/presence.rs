@@ -79,6 +79,7 @@ impl ReplicatedPresence {
     }
 }
 
+#[doc(hidden)]
 impl ClusterPart for ReplicatedPresence {
     fn link(&self) -> &PartLink {
         &self.link

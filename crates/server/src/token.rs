@@ -1,10 +1,10 @@
-//! Tokens of long-poll sessions and of slots, signed so that a client cannot guess them.
+//! Tokens of long-poll sessions and of features, signed so that a client cannot guess them.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use watchfire_types::{NodeId, PeerId, ShardId};
+use watchfire_types::{NodeId, ShardId};
 
 /// Identifies a long-poll session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,22 +17,11 @@ pub struct SessionId {
     pub generation: u32,
 }
 
-/// A peer of a grid, and the process that has its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotToken {
-    /// The peer.
-    pub peer: PeerId,
-    /// The process.
-    pub node: NodeId,
-}
-
 const ID_BYTES: usize = 12;
-/// Shorter than a session's id, so that one kind of token is never valid as the other.
-const SLOT_BYTES: usize = 10;
 /// Bytes of the signature in a token.
 const SIGNATURE_BYTES: usize = 16;
 
-/// Signs tokens. A key lives as long as the sessions or slots that its tokens name.
+/// Signs tokens. A key lives as long as what its tokens name.
 #[derive(Clone)]
 pub struct TokenKey(Hmac<Sha256>);
 
@@ -44,29 +33,22 @@ impl TokenKey {
 
     /// The token of a session.
     pub fn seal(&self, id: SessionId) -> String {
-        let mut bytes = [0; ID_BYTES + SIGNATURE_BYTES];
+        let mut bytes = [0; ID_BYTES];
         bytes[..2].copy_from_slice(&id.node.0.to_be_bytes());
         bytes[2..4].copy_from_slice(&id.shard.0.to_be_bytes());
         bytes[4..8].copy_from_slice(&id.client.to_be_bytes());
-        bytes[8..ID_BYTES].copy_from_slice(&id.generation.to_be_bytes());
-        let signature = self.signed(&bytes[..ID_BYTES]).finalize().into_bytes();
-        bytes[ID_BYTES..].copy_from_slice(&signature[..SIGNATURE_BYTES]);
-        URL_SAFE_NO_PAD.encode(bytes)
+        bytes[8..].copy_from_slice(&id.generation.to_be_bytes());
+        self.seal_bytes(bytes)
     }
 
     /// The session of a token. `None` when this key did not sign it.
     pub fn open(&self, token: &str) -> Option<SessionId> {
-        let mut bytes = [0; ID_BYTES + SIGNATURE_BYTES];
-        let len = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;
-        if len != bytes.len() {
-            return None;
-        }
-        self.signed(&bytes[..ID_BYTES]).verify_truncated_left(&bytes[ID_BYTES..]).ok()?;
+        let bytes: [u8; ID_BYTES] = self.open_bytes(token)?;
         Some(SessionId {
             node: NodeId(u16::from_be_bytes(bytes[..2].try_into().ok()?)),
             shard: ShardId(u16::from_be_bytes(bytes[2..4].try_into().ok()?)),
             client: u32::from_be_bytes(bytes[4..8].try_into().ok()?),
-            generation: u32::from_be_bytes(bytes[8..ID_BYTES].try_into().ok()?),
+            generation: u32::from_be_bytes(bytes[8..].try_into().ok()?),
         })
     }
 
@@ -78,27 +60,21 @@ impl TokenKey {
         (len == bytes.len()).then_some(node)
     }
 
-    /// The token that gives a peer its slot back.
-    pub fn seal_slot(&self, slot: SlotToken) -> String {
-        let mut bytes = [0; SLOT_BYTES + SIGNATURE_BYTES];
-        bytes[..8].copy_from_slice(&slot.peer.to_bytes());
-        bytes[8..SLOT_BYTES].copy_from_slice(&slot.node.0.to_be_bytes());
-        let signature = self.signed(&bytes[..SLOT_BYTES]).finalize().into_bytes();
-        bytes[SLOT_BYTES..].copy_from_slice(&signature[..SIGNATURE_BYTES]);
-        URL_SAFE_NO_PAD.encode(bytes)
+    /// A token of these bytes. Each kind of token has another number of bytes, so none is valid as another. A
+    /// session has 12.
+    pub fn seal_bytes<const N: usize>(&self, id: [u8; N]) -> String {
+        let signature = self.signed(&id).finalize().into_bytes();
+        URL_SAFE_NO_PAD.encode([&id[..], &signature[..SIGNATURE_BYTES]].concat())
     }
 
-    /// The slot of a token. `None` when this key did not sign it.
-    pub fn open_slot(&self, token: &str) -> Option<SlotToken> {
-        let mut bytes = [0; SLOT_BYTES + SIGNATURE_BYTES];
-        let len = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;
-        let (slot, signature) = bytes.split_first_chunk::<SLOT_BYTES>()?;
-        let is_whole = len == bytes.len();
-        self.signed(slot).verify_truncated_left(signature).ok().filter(|()| is_whole)?;
-        Some(SlotToken {
-            peer: PeerId::from_bytes(slot[..8].try_into().ok()?),
-            node: NodeId(u16::from_be_bytes(slot[8..].try_into().ok()?)),
-        })
+    /// The bytes of a token. `None` when this key did not sign it.
+    pub fn open_bytes<const N: usize>(&self, token: &str) -> Option<[u8; N]> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+        let (id, signature) = bytes.split_first_chunk::<N>()?;
+        if signature.len() != SIGNATURE_BYTES {
+            return None;
+        }
+        self.signed(id).verify_truncated_left(signature).ok().map(|()| *id)
     }
 
     fn signed(&self, id: &[u8]) -> Hmac<Sha256> {
@@ -123,16 +99,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_token_opens_only_with_its_key_and_never_as_a_session_token() {
+    fn a_token_of_other_bytes_is_never_a_session_token() {
         let key = TokenKey::new([1; 32]);
-        let slot = SlotToken { peer: PeerId(7), node: NodeId(2) };
-        let token = key.seal_slot(slot);
-        assert_eq!(key.open_slot(&token), Some(slot));
-        assert_eq!(TokenKey::new([2; 32]).open_slot(&token), None);
+        let token = key.seal_bytes([7; 10]);
+        assert_eq!(key.open_bytes(&token), Some([7; 10]));
+        assert_eq!(TokenKey::new([2; 32]).open_bytes::<10>(&token), None);
         assert_eq!(key.open(&token), None);
         let session = SessionId { node: NodeId(0), shard: ShardId(0), client: 0, generation: 7 };
-        assert_eq!(key.open_slot(&key.seal(session)), None);
-        assert_eq!(key.open_slot(""), None);
+        assert_eq!(key.open_bytes::<10>(&key.seal(session)), None);
+        assert_eq!(key.open_bytes::<10>(""), None);
     }
 
     #[test]

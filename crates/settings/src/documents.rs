@@ -77,13 +77,26 @@ fn comment(row: &Row) -> String {
     text
 }
 
+/// The name, the rows and the defaults of each section. Types of one name are one section.
+fn by_name(types: &[SectionType]) -> Vec<(&'static str, Vec<Row>, Table)> {
+    let mut sections: Vec<(&'static str, Vec<Row>, Table)> = Vec::new();
+    for of in types {
+        let at = sections.iter().position(|(name, ..)| *name == of.name).unwrap_or_else(|| {
+            sections.push((of.name, Vec::new(), Table::new()));
+            sections.len() - 1
+        });
+        sections[at].1.extend((of.rows)());
+        sections[at].2.extend((of.defaults)());
+    }
+    sections
+}
+
 /// A settings file with every setting, its effect and its default.
 pub fn example(sections: &[SectionType]) -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
-    for section in sections {
-        let _ = writeln!(text, "\n[{}]", section.name);
-        let defaults = (section.defaults)();
-        for row in (section.rows)().iter().filter(|row| !row.is_fixed) {
+    for (name, rows, defaults) in by_name(sections) {
+        let _ = writeln!(text, "\n[{name}]");
+        for row in rows.iter().filter(|row| !row.is_fixed) {
             if let Some(default) = default_of(&defaults, row.key) {
                 let _ = writeln!(text, "{}{} = {default}", comment(row), row.key);
             }
@@ -96,15 +109,13 @@ pub fn example(sections: &[SectionType]) -> String {
 pub fn reference(sections: &[SectionType]) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let mut text = REFERENCE_HEAD.to_owned();
-    for section in sections {
-        let defaults = (section.defaults)();
+    for (name, rows, defaults) in by_name(sections) {
         let _ = writeln!(
             text,
-            "\n## `{}`\n\n| key | default | effect | unit and effect of the limit |",
-            section.name
+            "\n## `{name}`\n\n| key | default | effect | unit and effect of the limit |"
         );
         let _ = writeln!(text, "|---|---|---|---|");
-        for row in &(section.rows)() {
+        for row in &rows {
             let default = match (default_of(&defaults, row.key), &row.limit, row.is_fixed) {
                 (Some(default), ..) => format!("`{default}`"),
                 (None, Some(limit), true) => format!("`{}`, fixed", limit.value),

@@ -96,7 +96,8 @@ impl<S: AllSettings> Layers<S> {
         for of in sections {
             // A section in another one has its defaults there.
             if !of.name.contains('.') {
-                self.table.insert(of.name.into(), Value::Table((of.defaults)()));
+                let section = self.table.entry(of.name).or_insert_with(|| Table::new().into());
+                section.as_table_mut().expect("sections are tables").extend((of.defaults)());
             }
             self.types.push(of);
         }
@@ -165,10 +166,9 @@ impl<S: AllSettings> Layers<S> {
     /// Returns the resulting settings.
     pub fn settings(&self) -> Result<S, SettingsError> {
         let mut sections = Sections::default();
-        for (name, section) in &self.table {
-            let is_of = |key: &String| key.split_once('.').is_some_and(|(of, _)| of == name);
-            if self.sources.keys().any(is_of) {
-                self.read("settings", name, section.clone(), &mut sections)?;
+        for of in self.types.iter().filter(|of| !of.name.contains('.')) {
+            if self.sources.keys().any(|key| of.owns(key)) {
+                read("settings", of, &self.table, &mut sections)?;
             }
         }
         Ok(S::from_sections(sections))
@@ -180,8 +180,8 @@ impl<S: AllSettings> Layers<S> {
         let mut current = String::new();
         for (key, mut value) in entries(&self.table) {
             let (section, name) = split(&key);
-            for secret in self.secrets(section) {
-                hide(&mut value, name, secret);
+            for of in self.types.iter().filter(|of| of.name == section) {
+                of.secrets.iter().for_each(|secret| hide(&mut value, name, secret));
             }
             if section != current {
                 let between = if current.is_empty() { "" } else { "\n" };
@@ -192,11 +192,6 @@ impl<S: AllSettings> Layers<S> {
             let _ = writeln!(text, "{name} = {value}  # {source}");
         }
         text
-    }
-
-    fn secrets(&self, section: &str) -> &'static [&'static str] {
-        let found = self.types.iter().find(|of| of.name == section);
-        found.map_or(&[], |of| of.secrets)
     }
 
     /// Sets the keys of a section and of the sections in it.
@@ -253,32 +248,15 @@ impl<S: AllSettings> Layers<S> {
         // Checked alone, so that the error names the source of the bad value.
         let mut alone = Table::new();
         insert(&mut alone, key, value.clone());
-        for (section, keys) in alone {
-            self.read(from, &section, keys, &mut Sections::default()).map_err(|error| {
-                let SettingsError::BadValue { from, message } = error else { return error };
-                let message = format!("`{key}`: {}", message.trim());
-                SettingsError::BadValue { from, message }
-            })?;
-        }
+        let of = self.types.iter().find(|of| of.owns(key)).expect("its key is known");
+        read(from, of, &alone, &mut Sections::default()).map_err(|error| {
+            let SettingsError::BadValue { from, message } = error else { return error };
+            let message = format!("`{key}`: {}", message.trim());
+            SettingsError::BadValue { from, message }
+        })?;
         insert(&mut self.table, key, value);
         self.sources.insert(key.into(), from.into());
         Ok(())
-    }
-
-    /// Reads a section, and those in it, from its table.
-    fn read(
-        &self,
-        from: &str,
-        name: &str,
-        section: Value,
-        into: &mut Sections,
-    ) -> Result<(), SettingsError> {
-        let of = self.types.iter().find(|of| of.name == name).expect("its keys are known");
-        let Value::Table(table) = section else { unreachable!("sections are tables") };
-        into.read(*of, table).map_err(|error| SettingsError::BadValue {
-            from: from.into(),
-            message: error.message().into(),
-        })
     }
 
     fn unknown(&self, from: &str, key: &str) -> SettingsError {
@@ -289,11 +267,11 @@ impl<S: AllSettings> Layers<S> {
         SettingsError::UnknownKey { from, nearest: self.nearest(&key), key }
     }
 
-    /// Whether a key such as `limits.grids_max` names a bound that no setting changes.
+    /// Whether a key such as `limits.longpoll_frames_max` names a bound that no setting changes.
     fn is_fixed(&self, key: &str) -> bool {
         let Some((section, name)) = key.rsplit_once('.') else { return false };
-        let of = self.types.iter().find(|of| of.name == section);
-        of.is_some_and(|of| (of.rows)().iter().any(|row| row.is_fixed && row.key == name))
+        let of_name = self.types.iter().filter(|of| of.name == section);
+        of_name.flat_map(|of| (of.rows)()).any(|row| row.is_fixed && row.key == name)
     }
 
     fn unknown_section(&self, from: &str, section: &str) -> SettingsError {
@@ -305,6 +283,22 @@ impl<S: AllSettings> Layers<S> {
     fn nearest(&self, key: &str) -> Option<String> {
         closest(key, self.known.iter().map(|(known, _)| known.as_str()))
     }
+}
+
+/// Reads a section, and those in it, from its keys in the table of all.
+fn read(
+    from: &str,
+    of: &SectionType,
+    all: &Table,
+    into: &mut Sections,
+) -> Result<(), SettingsError> {
+    let section = all.get(of.name).and_then(Value::as_table).expect("sections are tables");
+    let own = section.iter().filter(|(name, _)| of.owns(&format!("{}.{name}", of.name)));
+    let own = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    into.read(*of, own).map_err(|error| SettingsError::BadValue {
+        from: from.into(),
+        message: error.message().into(),
+    })
 }
 
 /// Replaces the value of a setting by a note if it is the secret, and the secret in each table of a list.

@@ -99,6 +99,7 @@ macro_rules! section {
             }
         }
 
+        #[doc(hidden)]
         impl $crate::Section for $Name {
             const NAME: &'static str = $name;
             const CRATE: &'static str = env!("CARGO_PKG_NAME");

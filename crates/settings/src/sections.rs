@@ -11,18 +11,14 @@ use crate::section::{Row, Section};
 
 /// A section of any type.
 trait AnySection: Any + Debug + Send + Sync {
-    fn name(&self) -> &'static str;
     fn boxed(&self) -> Box<dyn AnySection>;
     fn equals(&self, other: &dyn Any) -> bool;
     fn to_json(&self) -> serde_json::Result<Value>;
     fn section_type(&self) -> SectionType;
+    fn zero(&self) -> Option<&'static str>;
 }
 
 impl<S: Section> AnySection for S {
-    fn name(&self) -> &'static str {
-        S::NAME
-    }
-
     fn boxed(&self) -> Box<dyn AnySection> {
         Box::new(self.clone())
     }
@@ -38,9 +34,14 @@ impl<S: Section> AnySection for S {
     fn section_type(&self) -> SectionType {
         SectionType::of::<S>()
     }
+
+    fn zero(&self) -> Option<&'static str> {
+        Section::zero(self)
+    }
 }
 
-/// The type of a section.
+/// The type of a section. Types of several crates may have one name: the section of the file has the keys
+/// of all of them, and each type reads its own.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionType {
     pub(crate) name: &'static str,
@@ -72,6 +73,19 @@ impl SectionType {
         }
     }
 
+    /// Whether a key of the file, such as `limits.pages_max`, is of this type or of a section in it.
+    #[cfg(feature = "settings-file")]
+    pub(crate) fn owns(&self, key: &str) -> bool {
+        let inner = key.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('.'));
+        let name = inner.map(|inner| inner.split_once('.').map_or(inner, |(name, _)| name));
+        name.is_some_and(|name| (self.rows)().iter().any(|row| row.key == name))
+    }
+
+    /// The name by which processes of a server send the section to each other.
+    fn id(&self) -> String {
+        format!("{}/{}", self.crate_name, self.name)
+    }
+
     /// The name in brackets.
     pub fn name(&self) -> &'static str {
         self.name
@@ -80,6 +94,12 @@ impl SectionType {
     /// The crate that declares the section.
     pub fn crate_name(&self) -> &'static str {
         self.crate_name
+    }
+}
+
+impl PartialEq for SectionType {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name, self.crate_name) == (other.name, other.crate_name)
     }
 }
 
@@ -117,10 +137,15 @@ impl Sections {
         self.0.iter().map(|section| section.section_type())
     }
 
+    /// The full name of the first setting that is zero and must not be.
+    pub fn zero(&self) -> Option<&'static str> {
+        self.0.iter().find_map(|section| section.zero())
+    }
+
     /// The sections for another process of the program.
     pub fn to_json(&self) -> serde_json::Result<Map<String, Value>> {
         let sections = self.0.iter();
-        sections.map(|section| Ok((section.name().to_owned(), section.to_json()?))).collect()
+        sections.map(|section| Ok((section.section_type().id(), section.to_json()?))).collect()
     }
 
     /// The sections that another process of the program sent. Sections without a type are left out.
@@ -128,7 +153,7 @@ impl Sections {
         mut sections: Map<String, Value>,
         types: &[SectionType],
     ) -> serde_json::Result<Self> {
-        let sent = types.iter().filter_map(|of| Some((of, sections.remove(of.name)?)));
+        let sent = types.iter().filter_map(|of| Some((of, sections.remove(&of.id())?)));
         sent.map(|(of, value)| (of.from_json)(value)).collect::<Result<_, _>>().map(Sections)
     }
 

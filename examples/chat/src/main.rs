@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 use watchfire::{
     Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
-    Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
+    Payload, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
 use watchfire_api::{Api, ApiSettings};
 use watchfire_operator::{AdminSettings, Operator};
@@ -86,14 +86,15 @@ impl Channel for Lobby {
 /// Adds the channels of the chat, and its rule for sockets.
 fn with_channels(server: Server) -> Server {
     server.channel("rooms:*", Rooms).channel("presence:*", Lobby).on_connect(|connect| {
-        match connect.params.map().contains_key("deny") {
-            true => Err(Refused),
-            false => {
-                // The API ends the sockets and channels of an id.
-                let id = connect.params.text("user").map(|user| format!("users:{user}"));
-                Ok(Connected { id, ..Connected::default() })
-            }
+        if connect.params.map().contains_key("deny") {
+            return Err(Refused::because("denied"));
         }
+        let connected = Connected::default();
+        Ok(match connect.params.text("user") {
+            // The API ends the sockets and channels of an id.
+            Some(user) => connected.with_id(format!("users:{user}")),
+            None => connected,
+        })
     })
 }
 
@@ -118,12 +119,9 @@ async fn main() -> anyhow::Result<()> {
     }
     // `news:*` is a channel without code: only the server publishes, and late clients get what they missed.
     settings.channels.rules = vec![ChannelRule {
-        pattern: "news:*".into(),
         join: JoinRule::Anyone,
-        publish: PublishRule::Server,
-        presence: false,
-        hooks: Vec::new(),
         history: Some(HistoryRule::default()),
+        ..ChannelRule::of("news:*")
     }];
     settings.section_mut::<ApiSettings>().key = std::env::var("CHAT_API_KEY").unwrap_or_default();
     let server = with_channels(Server::new(settings).with(Operator::new()).with(Api::new()));

@@ -34,7 +34,7 @@ impl Feature for Greetings {
     }
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
-        let link = PartLink::new(foundation.cluster, PartName::new("greetings", 1));
+        let link = foundation.link(PartName::new("greetings", 1));
         let GreetingSettings { text } = foundation.settings.section();
         let (here, elsewhere) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(vec![Arc::new(Counted { link, text, here, elsewhere })])

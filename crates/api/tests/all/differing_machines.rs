@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire::feature::{
-    ClusterPart, Feature, FeatureError, Foundation, NodeId, Part, PartLink, PartName, Unanswered,
+    ClusterPart, Feature, FeatureError, Foundation, NodeId, Part, PartLink, PartName,
 };
+use watchfire::internal::Unanswered;
 use watchfire::{
-    Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule,
-    Refusal, RunningServer, Server, Settings, Socket,
+    Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, Payload, Refusal,
+    RunningServer, Server, Settings, Socket,
 };
 use watchfire_api::{Api, ApiSettings};
 use watchfire_cluster::bus::LocalBus;
@@ -113,14 +114,7 @@ struct Config {
 }
 
 fn rule(pattern: &str, history: Option<HistoryRule>) -> ChannelRule {
-    ChannelRule {
-        pattern: pattern.into(),
-        join: JoinRule::Anyone,
-        publish: PublishRule::Server,
-        presence: false,
-        hooks: Vec::new(),
-        history,
-    }
+    ChannelRule { join: JoinRule::Anyone, history, ..ChannelRule::of(pattern) }
 }
 
 fn base() -> Config {
@@ -206,7 +200,10 @@ fn changes() -> Vec<(&'static str, Config)> {
         ("one more rule", change(|config| config.settings.channels.rules.push(rule("x:*", None)))),
         ("no HTTP API", change(|config| config.settings.section_mut::<ApiSettings>().key.clear())),
         ("no notes", change(|config| config.has_notes = false)),
-        ("open rooms", change(|config| config.settings.channels.open_rooms = true)),
+        (
+            "memory of histories",
+            change(|config| config.settings.channels.history_bytes_max = 1 << 20),
+        ),
         ("event loops", change(|config| config.settings.server.shards = 2)),
         (
             "limits",
@@ -214,16 +211,15 @@ fn changes() -> Vec<(&'static str, Config)> {
                 let limits = &mut config.settings.limits;
                 limits.sockets_per_address_max = 77;
                 limits.loopback_limited = true;
-                limits.pages_max = 7;
-                limits.grids_max = 7;
                 limits.channels_per_socket_max = 7;
+                limits.joins_per_second_per_socket = 77;
             }),
         ),
         (
             "sockets",
             change(|config| {
                 config.settings.socket.mount = "/socket".into();
-                config.settings.socket.reservation_period = Duration::from_secs(1);
+                config.settings.socket.crowded_timeout = Duration::from_secs(1);
                 config.settings.server.drain_period = Duration::ZERO;
             }),
         ),

@@ -10,7 +10,7 @@ mod differing_machines;
 use serde_json::{Value, json};
 use watchfire::{
     Channel, ChannelRule, Connected, HandleIn, HistoryRule, JoinRule, Joined, Outcome, Payload,
-    PublishRule, Refusal, Reply, RunningServer, Server, Settings, Socket,
+    Refusal, Reply, RunningServer, Server, Settings, Socket,
 };
 use watchfire_api::{Api, ApiKey, ApiScope, ApiSettings};
 use watchfire_operator::Operator;
@@ -54,12 +54,9 @@ fn api_settings() -> Settings {
     let mut settings = settings();
     settings.section_mut::<ApiSettings>().key = KEY.into();
     settings.channels.rules = vec![ChannelRule {
-        pattern: "news:*".into(),
         join: JoinRule::Anyone,
-        publish: PublishRule::Server,
-        presence: false,
-        hooks: Vec::new(),
         history: Some(HistoryRule::default()),
+        ..ChannelRule::of("news:*")
     }];
     let scopes = vec![ApiScope::Presence, ApiScope::Info];
     settings.section_mut::<ApiSettings>().keys =
@@ -74,11 +71,9 @@ fn application(settings: Settings) -> Server {
         .channel("rooms:*", Rooms)
         .channel("presence:*", Rooms)
         .on_connect(|connect| {
-            let user = connect.params.text("user");
-            Ok(Connected {
-                id: user.map(|user| format!("users:{user}")),
-                assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
-            })
+            let Some(user) = connect.params.text("user") else { return Ok(Connected::default()) };
+            let connected = Connected::default().with_id(format!("users:{user}"));
+            Ok(connected.with_assigns(user.to_owned()))
         })
 }
 

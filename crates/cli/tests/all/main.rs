@@ -1,6 +1,7 @@
 //! The promises of this crate, through its public API: a file for each topic, one program for all.
 
 mod arrows;
+mod border;
 mod car;
 mod cid;
 mod demo;

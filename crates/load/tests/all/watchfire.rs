@@ -10,12 +10,13 @@ fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
-    settings.channels.open_rooms = true;
     settings
 }
 
 fn watchfire() -> RunningServer {
-    Server::new(settings()).with(watchfire_pages::Pages::new()).start().expect("the server starts")
+    let mut settings = settings();
+    settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
+    Server::new(settings).with(watchfire_pages::Pages::new()).start().expect("the server starts")
 }
 
 #[test]
@@ -142,12 +143,10 @@ fn cut_off(scenario: &str) -> Results {
     });
     let mut settings = settings();
     settings.channels.rules = vec![ChannelRule {
-        pattern: "kept:*".into(),
         join: JoinRule::Anyone,
         publish: PublishRule::Clients,
-        presence: false,
-        hooks: Vec::new(),
         history: Some(HistoryRule::default()),
+        ..ChannelRule::of("kept:*")
     }];
     let server = Server::new(settings).start().expect("the server starts");
     let results = load(server.address(), &shorter);

@@ -1,26 +1,24 @@
 //! The columns of the record: which figures the operator's page shows over time, and from which metrics they are
 //! computed.
 
+use std::sync::Arc;
+
+use watchfire::feature::{Figure, FigureKind, Series};
+
 /// How a figure is computed from the metrics of all processes of the machine.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    Sum(Series),
-    Largest(Series),
-    /// The growth of counters, for each second.
-    Rate(Series),
-    /// A quantile of the values that a histogram got since the last sample.
-    Quantile(&'static str, f64),
+    Metric(FigureKind),
     /// The busiest event loop: its share of time in which it did not wait.
     Busiest,
     /// A value of the system that is in no metric.
     System(System),
 }
 
-/// A metric, and the label that a series of it must have.
-#[derive(Clone, Copy)]
-pub(super) struct Series {
-    pub metric: &'static str,
-    pub label: Option<(&'static str, &'static str)>,
+impl From<FigureKind> for Kind {
+    fn from(kind: FigureKind) -> Self {
+        Kind::Metric(kind)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +30,11 @@ pub(super) enum System {
 }
 
 const fn all(metric: &'static str) -> Series {
-    Series { metric, label: None }
+    Series::all(metric)
 }
 
 const fn with(metric: &'static str, name: &'static str, value: &'static str) -> Series {
-    Series { metric, label: Some((name, value)) }
+    Series::with(metric, name, value)
 }
 
 /// The busy time of event loops.
@@ -45,7 +43,7 @@ pub(super) const BUSY: &str = "watchfire_sockets_shard_busy_seconds";
 /// Defines the columns: the variant, the name for programs, and how the figure is computed.
 macro_rules! columns {
     ($($column:ident $name:literal = $kind:expr,)+) => {
-        /// One figure over time.
+        /// One figure over time that every server has.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Column {
             $($column),+
@@ -55,15 +53,11 @@ macro_rules! columns {
             /// All columns, in their order in a row.
             pub const ALL: &[Column] = &[$(Column::$column),+];
 
-            /// The name of the column in the operator's calls.
-            pub fn name(self) -> &'static str {
-                [$($name),+][self as usize]
-            }
-
-            pub(super) fn kind(self) -> Kind {
-                use Kind::{Busiest, Largest, Quantile, Rate, Sum};
-                const KINDS: &[Kind] = &[$($kind),+];
-                KINDS[self as usize]
+            /// The name of the column in the operator's calls, and how its figure is computed.
+            fn entry(self) -> (&'static str, Kind) {
+                use FigureKind::{Largest, Quantile, Rate, Sum};
+                use Kind::Busiest;
+                [$(($name, Kind::from($kind))),+][self as usize]
             }
         }
     };
@@ -93,20 +87,12 @@ columns! {
     ClosesIdle "closes_idle" = Rate(with("watchfire_sockets_closes", "reason", "idle")),
     Refusals "refusals" = Rate(all("watchfire_refusals")),
     RefusalsOrigin "refusals_origin" = Rate(with("watchfire_refusals", "reason", "connect_origin")),
-    RefusalsRelayQuota "refusals_relay_quota" = Rate(with("watchfire_refusals", "reason", "relay_quota")),
     RefusalsSocketsMax "refusals_sockets_max" = Rate(with("watchfire_refusals", "reason", "sockets_max")),
     RefusalsShardQueue "refusals_shard_queue" = Rate(with("watchfire_refusals", "reason", "shard_queue")),
     RefusalsBroadcastBacklog "refusals_broadcast_backlog" = Rate(with("watchfire_refusals", "reason", "broadcast_backlog")),
     RefusalsAdmin "refusals_admin" = Rate(with("watchfire_refusals", "reason", "admin")),
     Accepts "accepts" = Rate(all("watchfire_sockets_accepts")),
     HttpRequests "http_requests" = Rate(all("watchfire_sockets_http_requests")),
-    PagesOpen "pages_open" = Sum(all("watchfire_pages_open")),
-    PagesAvailable "pages_available" = Sum(all("watchfire_pages_available")),
-    RelayedBytes "relayed_bytes" = Rate(all("watchfire_pages_relayed_bytes")),
-    Signals "signals" = Rate(all("watchfire_pages_signals")),
-    SignalsOutside "signals_outside" = Sum(all("watchfire_pages_signals_outside")),
-    StunAnswersOutside "stun_answers_outside" = Sum(all("watchfire_stun_answers_outside")),
-    Sprites "sprites" = Sum(all("watchfire_sprites_peers")),
     Cpu "cpu" = Rate(all("process_cpu_seconds")),
     ResidentBytes "resident_bytes" = Sum(all("process_resident_memory_bytes")),
     OpenFds "open_fds" = Sum(all("process_open_fds")),
@@ -120,7 +106,6 @@ columns! {
     JoinP99 "join_p99" = Quantile("watchfire_channels_join_seconds", 0.99),
     HttpP50 "http_p50" = Quantile("watchfire_sockets_http_seconds", 0.5),
     HttpP99 "http_p99" = Quantile("watchfire_sockets_http_seconds", 0.99),
-    RelayP99 "relay_p99" = Quantile("watchfire_pages_relay_seconds", 0.99),
     BusQueuedBytes "bus_queued_bytes" = Sum(all("watchfire_bus_queued_bytes")),
     BusDrops "bus_drops" = Rate(all("watchfire_bus_drops")),
     ClusterLinks "cluster_links" = Sum(all("watchfire_cluster_links")),
@@ -128,17 +113,45 @@ columns! {
     NatsRefusals "nats_refusals" = Rate(all("watchfire_nats_refusals")),
     HistoryStreamsAway "history_streams_away" = Sum(all("watchfire_history_streams_unavailable")),
     HooksBreakersOpen "hooks_breakers_open" = Sum(all("watchfire_hooks_breakers_open")),
-    P2pConnections "p2p_connections" = Sum(all("watchfire_p2p_connections")),
-    P2pPeers "p2p_peers" = Sum(all("watchfire_p2p_peers")),
-    P2pReceivedBytes "p2p_received_bytes" = Rate(all("watchfire_p2p_received_bytes")),
-    P2pSentBytes "p2p_sent_bytes" = Rate(all("watchfire_p2p_sent_bytes")),
-    P2pDuplicateBytes "p2p_duplicate_bytes" = Rate(all("watchfire_p2p_duplicate_block_bytes")),
     HistoryBytes "history_bytes" = Sum(all("watchfire_history_bytes")),
     CertificateLoads "certificate_loads" = Rate(all("watchfire_tls_certificate_loads")),
     CertificateEnd "certificate_end" = Largest(all("watchfire_tls_certificate_end_timestamp_seconds")),
     BacklogOverflows "backlog_overflows" = Kind::System(System::BacklogOverflows),
     MemoryAvailableBytes "memory_available_bytes" = Kind::System(System::MemoryAvailable),
     DiskAvailableBytes "disk_available_bytes" = Kind::System(System::DiskAvailable),
+}
+
+/// The columns of a row, by their places in it: those of [`Column`], then those of the features.
+#[derive(Clone)]
+pub(crate) struct Columns(Arc<[(&'static str, Kind)]>);
+
+impl Default for Columns {
+    fn default() -> Self {
+        Columns::with(&[])
+    }
+}
+
+impl Columns {
+    pub fn with(figures: &[Figure]) -> Self {
+        let of_features = figures.iter().map(|figure| (figure.name, figure.kind.into()));
+        Columns(Column::ALL.iter().map(|column| column.entry()).chain(of_features).collect())
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
+    pub fn place_of(&self, name: &str) -> Option<usize> {
+        self.names().position(|own| own == name)
+    }
+
+    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.0.iter().map(|(_, kind)| *kind)
+    }
 }
 
 #[cfg(test)]
@@ -149,7 +162,7 @@ mod tests {
 
     #[test]
     fn each_name_stands_once() {
-        let names: BTreeSet<&str> = Column::ALL.iter().map(|column| column.name()).collect();
+        let names: BTreeSet<&str> = Columns::default().names().collect();
         assert_eq!(names.len(), Column::ALL.len());
     }
 }

@@ -45,7 +45,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::columns::Column;
+use super::columns::Columns;
 use super::sampler::Row;
 use crate::answers::Event;
 
@@ -55,15 +55,11 @@ pub(crate) const MINUTES: usize = 24 * 60;
 pub(crate) const EVENTS: usize = 256;
 
 const CHECKSUM_BYTES: usize = 8;
-/// A row in the file: its time, the values, and the checksum.
-const ROW_BYTES: usize = 8 + 4 * Column::ALL.len() + CHECKSUM_BYTES;
 /// An event in the file: its length, its JSON, and the checksum.
 const EVENT_BYTES: usize = 512;
 /// The longest text of an event. It is cut further if its JSON does not fit in a slot.
 const EVENT_TEXT_BYTES_MAX: usize = 240;
 const HEADER_BYTES: usize = 64;
-const FILE_BYTES: u64 =
-    (HEADER_BYTES + (SECONDS + MINUTES) * ROW_BYTES + EVENTS * EVENT_BYTES) as u64;
 const VERSION: &str = "watchfire history 1";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +95,7 @@ pub(crate) struct History {
     /// The number of the next event, which decides its slot.
     next_event: u64,
     file: Option<File>,
+    columns: Columns,
 }
 
 /// Why the file of the history cannot be used.
@@ -112,6 +109,14 @@ pub(crate) enum HistoryFileError {
 }
 
 impl History {
+    pub fn new(columns: Columns) -> Self {
+        History { columns, ..History::default() }
+    }
+
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
     /// Uses a file from now on: adds its content before the own one, and writes to it.
     pub fn attach(&mut self, path: &Path) -> Result<(), HistoryFileError> {
         let mut options = OpenOptions::new();
@@ -123,22 +128,25 @@ impl History {
             Err(error) => return Err(io::Error::from(error).into()),
         }
         let mut header = [0; HEADER_BYTES];
-        let is_ours = file.read_exact_at(&mut header, 0).is_ok() && header == own_header();
+        let is_ours =
+            file.read_exact_at(&mut header, 0).is_ok() && header == own_header(&self.columns);
         if !is_ours {
             file.set_len(0)?;
-            file.write_all_at(&own_header(), 0)?;
+            file.write_all_at(&own_header(&self.columns), 0)?;
         }
         // A file that was cut gets its length back; the missing slots are empty. Its space is reserved, so
         // that it can be written while the disk is full.
-        file.set_len(FILE_BYTES)?;
-        match fallocate(&file, FallocateFlags::empty(), 0, FILE_BYTES) {
+        let row_bytes = row_bytes(&self.columns);
+        let file_bytes = (event_offset(row_bytes, 0) + EVENTS * EVENT_BYTES) as u64;
+        file.set_len(file_bytes)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, file_bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
-        let seconds = read_rows(&file, Step::Second)?;
-        let minutes = read_rows(&file, Step::Minute)?;
-        let (earlier, next_event) = read_events(&file)?;
-        let own = std::mem::take(self);
+        let seconds = read_rows(&file, row_bytes, Step::Second)?;
+        let minutes = read_rows(&file, row_bytes, Step::Minute)?;
+        let (earlier, next_event) = read_events(&file, row_bytes)?;
+        let own = std::mem::replace(self, History::new(self.columns.clone()));
         self.next_event = next_event;
         self.file = Some(file);
         self.events = earlier;
@@ -161,7 +169,8 @@ impl History {
         if self.rows(step).back().is_some_and(|last| last.time_ms / step.millis() >= position) {
             return;
         }
-        self.write(row_offset(step, position), &encode_row(&row));
+        let offset = row_offset(row_bytes(&self.columns), step, position);
+        self.write(offset, &encode_row(&row));
         let rows = self.rows_mut(step);
         rows.push_back(row);
         if rows.len() > step.rows_max() {
@@ -181,7 +190,8 @@ impl History {
                 }
             }
         };
-        self.write(event_offset((self.next_event % EVENTS as u64) as usize), &bytes);
+        let slot = (self.next_event % EVENTS as u64) as usize;
+        self.write(event_offset(row_bytes(&self.columns), slot), &bytes);
         self.next_event += 1;
         self.events.push_back(event);
         if self.events.len() > EVENTS {
@@ -229,13 +239,13 @@ impl History {
 }
 
 /// The first bytes of a file: its version, and a hash of the columns and sizes.
-fn own_header() -> [u8; HEADER_BYTES] {
+fn own_header(columns: &Columns) -> [u8; HEADER_BYTES] {
     let mut hash = Sha256::new();
-    for column in Column::ALL {
-        hash.update(column.name().as_bytes());
+    for name in columns.names() {
+        hash.update(name.as_bytes());
         hash.update([0]);
     }
-    hash.update((ROW_BYTES as u64).to_le_bytes());
+    hash.update((row_bytes(columns) as u64).to_le_bytes());
     hash.update((EVENT_BYTES as u64).to_le_bytes());
     let mut header = [0; HEADER_BYTES];
     header[..VERSION.len()].copy_from_slice(VERSION.as_bytes());
@@ -243,16 +253,21 @@ fn own_header() -> [u8; HEADER_BYTES] {
     header
 }
 
-fn row_offset(step: Step, position: u64) -> usize {
+/// The bytes of a row in the file: its time, the values, and the checksum.
+fn row_bytes(columns: &Columns) -> usize {
+    8 + 4 * columns.len() + CHECKSUM_BYTES
+}
+
+fn row_offset(row_bytes: usize, step: Step, position: u64) -> usize {
     let slot = (position % step.rows_max() as u64) as usize;
     match step {
-        Step::Second => HEADER_BYTES + slot * ROW_BYTES,
-        Step::Minute => HEADER_BYTES + (SECONDS + slot) * ROW_BYTES,
+        Step::Second => HEADER_BYTES + slot * row_bytes,
+        Step::Minute => HEADER_BYTES + (SECONDS + slot) * row_bytes,
     }
 }
 
-fn event_offset(slot: usize) -> usize {
-    HEADER_BYTES + (SECONDS + MINUTES) * ROW_BYTES + slot * EVENT_BYTES
+fn event_offset(row_bytes: usize, slot: usize) -> usize {
+    HEADER_BYTES + (SECONDS + MINUTES) * row_bytes + slot * EVENT_BYTES
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -279,10 +294,10 @@ fn decode_row(bytes: &[u8]) -> Option<Row> {
     Some(Row { time_ms: u64::from_le_bytes(*time), values: values.collect() })
 }
 
-fn read_rows(file: &File, step: Step) -> io::Result<VecDeque<Row>> {
-    let mut bytes = vec![0; step.rows_max() * ROW_BYTES];
-    file.read_exact_at(&mut bytes, row_offset(step, 0) as u64)?;
-    let mut rows: Vec<Row> = bytes.chunks_exact(ROW_BYTES).filter_map(decode_row).collect();
+fn read_rows(file: &File, row_bytes: usize, step: Step) -> io::Result<VecDeque<Row>> {
+    let mut bytes = vec![0; step.rows_max() * row_bytes];
+    file.read_exact_at(&mut bytes, row_offset(row_bytes, step, 0) as u64)?;
+    let mut rows: Vec<Row> = bytes.chunks_exact(row_bytes).filter_map(decode_row).collect();
     rows.sort_by_key(|row| row.time_ms);
     // Older rows than the step keeps are of slots that were not written since.
     let newest = rows.last().map_or(0, |row| row.time_ms);
@@ -312,9 +327,9 @@ fn decode_event(slot: &[u8]) -> Option<(u64, Event)> {
 }
 
 /// The events in order, and the number of the next one.
-fn read_events(file: &File) -> io::Result<(VecDeque<Event>, u64)> {
+fn read_events(file: &File, row_bytes: usize) -> io::Result<(VecDeque<Event>, u64)> {
     let mut bytes = vec![0; EVENTS * EVENT_BYTES];
-    file.read_exact_at(&mut bytes, event_offset(0) as u64)?;
+    file.read_exact_at(&mut bytes, event_offset(row_bytes, 0) as u64)?;
     let mut events: Vec<(u64, Event)> =
         bytes.chunks_exact(EVENT_BYTES).filter_map(decode_event).collect();
     events.sort_by_key(|(number, _)| *number);
@@ -338,7 +353,7 @@ mod tests {
     }
 
     fn row(time_ms: u64) -> Row {
-        Row { time_ms, values: vec![time_ms as f32; Column::ALL.len()] }
+        Row { time_ms, values: vec![time_ms as f32; Columns::default().len()] }
     }
 
     fn event(time_ms: u64, text: &str) -> Event {
@@ -391,7 +406,8 @@ mod tests {
         history.add_event(event(5, "lost"));
         drop(history);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
-        file.set_len((HEADER_BYTES + SECONDS * ROW_BYTES / 2 + 7) as u64).unwrap();
+        file.set_len((HEADER_BYTES + SECONDS * row_bytes(&Columns::default()) / 2 + 7) as u64)
+            .unwrap();
         drop(file);
         let history = opened(&path);
         let half = times(&history, Step::Second).len();
@@ -407,7 +423,8 @@ mod tests {
         history.add(Step::Second, row(2_000));
         drop(history);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
-        file.write_all_at(&[0xff; 3], row_offset(Step::Second, 1) as u64 + 20).unwrap();
+        let second = row_offset(row_bytes(&Columns::default()), Step::Second, 1) as u64;
+        file.write_all_at(&[0xff; 3], second + 20).unwrap();
         drop(file);
         assert_eq!(times(&opened(&path), Step::Second), [2_000]);
 

@@ -5,7 +5,7 @@ mod history;
 mod sampler;
 mod system;
 
-pub(super) use self::columns::Column;
+pub(super) use self::columns::{Column, Columns};
 pub(super) use self::history::{History, HistoryFileError, Step};
 pub(super) use self::sampler::{Row, Sampler};
 pub(super) use self::system::SystemFigures;

@@ -10,14 +10,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use watchfire::feature::{FigureKind, Series};
 use watchfire_metrics::{Buckets, Labels, Snapshot, Value};
 use watchfire_types::NodeId;
 
-use super::columns::{BUSY, Column, Kind, Series, System};
+use super::columns::{BUSY, Column, Columns, Kind, System};
 use super::system::SystemFigures;
 use crate::answers::Process;
 
-/// The figures of one moment, in the order of [`Column::ALL`]. A figure that is not known is NaN.
+/// The figures of one moment, in the order of [`Columns`]. A figure that is not known is NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     /// Milliseconds of Unix time.
@@ -27,27 +28,32 @@ pub(crate) struct Row {
 
 impl Row {
     pub fn get(&self, column: Column) -> Option<f64> {
-        let value = self.values.get(column as usize).map(|value| f64::from(*value));
+        self.at(column as usize)
+    }
+
+    pub fn at(&self, place: usize) -> Option<f64> {
+        let value = self.values.get(place).map(|value| f64::from(*value));
         value.filter(|value| !value.is_nan())
     }
 
     /// The row of a minute: the mean of each column over the seconds that know it. The largest value of
     /// a quantile, because a mean of quantiles says nothing.
-    pub fn mean(time_ms: u64, rows: &[Row]) -> Self {
-        let value = |column: Column| {
-            let known = rows.iter().filter_map(|row| row.get(column));
-            match column.kind() {
-                Kind::Quantile(..) | Kind::Largest(_) | Kind::Busiest => {
+    pub fn mean(columns: &Columns, time_ms: u64, rows: &[Row]) -> Self {
+        use FigureKind::{Largest, Quantile, Rate, Sum};
+        let value = |(place, kind)| {
+            let known = rows.iter().filter_map(|row| row.at(place));
+            match kind {
+                Kind::Metric(Quantile(..) | Largest(_)) | Kind::Busiest => {
                     known.reduce(f64::max).unwrap_or(f64::NAN)
                 }
-                Kind::Sum(_) | Kind::Rate(_) | Kind::System(_) => {
+                Kind::Metric(Sum(_) | Rate(_)) | Kind::System(_) => {
                     let (count, sum) =
                         known.fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
                     if count == 0 { f64::NAN } else { sum / f64::from(count) }
                 }
             }
         };
-        let values = Column::ALL.iter().map(|column| value(*column) as f32);
+        let values = columns.kinds().enumerate().map(|column| value(column) as f32);
         Row { time_ms, values: values.collect() }
     }
 }
@@ -56,7 +62,8 @@ impl Row {
 #[derive(Default)]
 struct Earlier {
     at: Duration,
-    counters: BTreeMap<Column, f64>,
+    /// By the place of the column.
+    counters: BTreeMap<usize, f64>,
     /// By the name of the histogram.
     buckets: HashMap<&'static str, Buckets>,
     busy: BTreeMap<Labels, f64>,
@@ -66,6 +73,7 @@ struct Earlier {
 /// Computes rows, and the figures of each process, from one sample to the next.
 #[derive(Default)]
 pub(crate) struct Sampler {
+    pub columns: Columns,
     earlier: HashMap<NodeId, Earlier>,
     /// Drops of the kernel at an earlier sample, with its time.
     overflows: Option<(Duration, u64)>,
@@ -78,6 +86,10 @@ pub(crate) struct Sample {
 }
 
 impl Sampler {
+    pub fn new(columns: Columns) -> Self {
+        Sampler { columns, ..Sampler::default() }
+    }
+
     /// The row for these metrics. `now` is the time on a clock that never jumps. Rates of the first
     /// sample of a process are not known.
     pub fn sample(
@@ -94,20 +106,18 @@ impl Sampler {
             let seconds = before.as_ref().map_or(1.0, |before| seconds_between(before.at, now));
             let mut now = Earlier { at: now, ..Earlier::default() };
             let growth = Growth { before: before.as_ref(), now: &mut now, seconds };
-            processes.insert(node.0, totals.add(snapshot, time_ms, growth));
+            processes.insert(node.0, totals.add(&self.columns, snapshot, time_ms, growth));
             self.earlier.insert(*node, now);
         }
-        let value = |column: &Column| match column.kind() {
-            Kind::Quantile(metric, q) => {
+        let value = |(place, kind)| match kind {
+            Kind::Metric(FigureKind::Quantile(metric, q)) => {
                 totals.grown.get(metric).and_then(|grown| quantile(grown, q)).unwrap_or(f64::NAN)
             }
             Kind::Busiest => totals.busiest.unwrap_or(f64::NAN),
             Kind::System(figure) => self.of_system(figure, system, now).unwrap_or(f64::NAN),
-            Kind::Sum(_) | Kind::Largest(_) | Kind::Rate(_) => {
-                totals.values.get(column).copied().unwrap_or(f64::NAN)
-            }
+            Kind::Metric(_) => totals.values.get(&place).copied().unwrap_or(f64::NAN),
         };
-        let values = Column::ALL.iter().map(|column| value(column) as f32).collect();
+        let values = self.columns.kinds().enumerate().map(|each| value(each) as f32).collect();
         self.overflows = system.backlog_overflows.map(|count| (now, count));
         Sample { row: Row { time_ms, values }, processes }
     }
@@ -140,7 +150,8 @@ struct Growth<'a> {
 /// The values of all processes together.
 #[derive(Default)]
 struct Totals {
-    values: BTreeMap<Column, f64>,
+    /// By the place of the column.
+    values: BTreeMap<usize, f64>,
     /// The values that each histogram got since the last sample.
     grown: HashMap<&'static str, Buckets>,
     busiest: Option<f64>,
@@ -148,28 +159,36 @@ struct Totals {
 
 impl Totals {
     /// Adds one process. Returns its own figures.
-    fn add(&mut self, snapshot: &Snapshot, time_ms: u64, mut growth: Growth<'_>) -> Process {
-        for column in Column::ALL {
-            let (value, merge): (_, fn(f64, f64) -> f64) = match column.kind() {
-                Kind::Sum(series) => (sum(snapshot, series), |one, other| one + other),
-                Kind::Largest(series) => (numbers(snapshot, series).reduce(f64::max), f64::max),
-                Kind::Rate(series) => {
-                    let count = sum(snapshot, series);
-                    (count.and_then(|count| growth.rate(*column, count)), |one, other| one + other)
+    fn add(
+        &mut self,
+        columns: &Columns,
+        snapshot: &Snapshot,
+        time_ms: u64,
+        mut growth: Growth<'_>,
+    ) -> Process {
+        for (place, kind) in columns.kinds().enumerate() {
+            let Kind::Metric(kind) = kind else { continue };
+            let (value, merge): (_, fn(f64, f64) -> f64) = match kind {
+                FigureKind::Sum(series) => (sum(snapshot, series), |one, other| one + other),
+                FigureKind::Largest(series) => {
+                    (numbers(snapshot, series).reduce(f64::max), f64::max)
                 }
-                Kind::Quantile(metric, _) => {
+                FigureKind::Rate(series) => {
+                    let count = sum(snapshot, series);
+                    (count.and_then(|count| growth.rate(place, count)), |one, other| one + other)
+                }
+                FigureKind::Quantile(metric, _) => {
                     self.add_values(snapshot, metric, &mut growth);
                     continue;
                 }
-                Kind::Busiest | Kind::System(_) => continue,
             };
             if let Some(value) = value {
-                let of_all = self.values.entry(*column);
+                let of_all = self.values.entry(place);
                 of_all.and_modify(|of_all| *of_all = merge(*of_all, value)).or_insert(value);
             }
         }
         let busy = self.busy(snapshot, &mut growth);
-        let all = |metric| sum(snapshot, Series { metric, label: None }).unwrap_or(0.0);
+        let all = |metric| sum(snapshot, Series::all(metric)).unwrap_or(0.0);
         growth.now.cpu = all("process_cpu_seconds");
         let cpu = |before: &Earlier| grown(before.cpu, growth.now.cpu) / growth.seconds;
         let started_at = all("process_start_time_seconds");
@@ -226,7 +245,7 @@ impl Totals {
 
 impl Growth<'_> {
     /// The growth of a counter for each second; `None` at the first sample of a process.
-    fn rate(&mut self, column: Column, count: f64) -> Option<f64> {
+    fn rate(&mut self, column: usize, count: f64) -> Option<f64> {
         self.now.counters.insert(column, count);
         // A counter that appears has begun at 0.
         let last = self.before?.counters.get(&column).copied().unwrap_or(0.0);
@@ -405,7 +424,11 @@ mod tests {
             values[Column::JoinP99 as usize] = p99;
             Row { time_ms: 1, values }
         };
-        let minute = Row::mean(60_000, &[row(2.0, 0.5), row(4.0, f32::NAN), row(f32::NAN, 0.25)]);
+        let minute = Row::mean(
+            &Columns::default(),
+            60_000,
+            &[row(2.0, 0.5), row(4.0, f32::NAN), row(f32::NAN, 0.25)],
+        );
         assert_eq!(minute.get(Column::Joins), Some(3.0));
         assert_eq!(minute.get(Column::JoinP99), Some(0.5));
         assert_eq!(minute.get(Column::Cpu), None);

@@ -82,7 +82,7 @@ async fn show(State(page): State<Arc<MetricsPage>>, headers: HeaderMap) -> impl 
 }
 
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
     use watchfire_metrics::{Buckets, Family, Kind, Merge, Value};
     let buckets = Buckets { counts: vec![(0.5, 1)], sum: 0.25 };

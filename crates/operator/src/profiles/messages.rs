@@ -26,7 +26,7 @@ pub(super) type Started = Result<(), String>;
 pub(super) type Taken = Result<Option<Vec<u8>>, String>;
 
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
     vec![
         samples!(enum Call:

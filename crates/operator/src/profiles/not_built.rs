@@ -6,7 +6,8 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use watchfire::feature::{ClusterPart, PartLink, refuse_call as refuse};
+use watchfire::feature::{ClusterPart, PartLink};
+use watchfire::internal::refuse_call as refuse;
 use watchfire_types::NodeId;
 
 const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \

@@ -2,8 +2,6 @@
 //! at each message, and `block` blocks its event loop for ever. The end of a client with the parameter
 //! `panics` ends its event loop, and a client with `thread` a thread beside them. The tests start the program.
 
-use std::sync::Arc;
-
 use watchfire::feature::Feature as _;
 use watchfire::{
     Channel, Connect, Connected, HandleIn, Joined, Layers, LogFormat, Payload, Refusal, Refused,
@@ -50,8 +48,10 @@ fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
             panic!("a requested panic");
         });
     }
-    let assigns = connect.params.text("panics").map(|_| Arc::new(PanicsAtTheEnd) as _);
-    Ok(Connected { assigns, ..Connected::default() })
+    Ok(match connect.params.text("panics") {
+        Some(_) => Connected::default().with_assigns(PanicsAtTheEnd),
+        None => Connected::default(),
+    })
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

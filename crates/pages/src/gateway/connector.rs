@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream as StdStream;
 use std::pin::Pin;
 
-use watchfire::feature::OwnClientKey;
+use watchfire::internal::OwnClientKey;
 use watchfire_page_client::{Connection, Connector};
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 

@@ -12,7 +12,7 @@ use watchfire_types::VitalThread;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::interval;
-use watchfire::feature::OwnClientKey;
+use watchfire::internal::OwnClientKey;
 use watchfire_content::Cid;
 use watchfire_p2p::{Dht, Host, HostLimits, HostSettings, Multiaddr, StartError, SwarmKeyError};
 use watchfire_sockets::Adopter;

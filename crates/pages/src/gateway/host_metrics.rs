@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use watchfire::feature::{MetricSource, MetricWriter};
+use watchfire::feature::MetricWriter;
+use watchfire::internal::MetricSource;
 use watchfire_p2p::HostStats;
 
 /// The latest counts of the libp2p host.

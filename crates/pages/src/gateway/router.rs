@@ -258,7 +258,8 @@ impl FallbackSource for GatewayRouter {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::feature::{Cluster, PartLink};
+    use watchfire::feature::PartLink;
+    use watchfire::internal::Cluster;
     use watchfire_content::Block;
     use watchfire_tracker::Have;
     use watchfire_types::PeerId;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
-use watchfire::feature::OwnClientKey;
+use watchfire::internal::OwnClientKey;
 use watchfire_bitswap::Want;
 use watchfire_content::dag_pb::Node;
 use watchfire_content::{Block, Cid, Codec, Multihash};

@@ -211,7 +211,7 @@ impl ClusterPart for Availability {
 }
 
 #[cfg(test)]
-pub(super) fn samples() -> watchfire::feature::Samples {
+pub(super) fn samples() -> watchfire::internal::Samples {
     let availability = PageAvailability { is_available: true, is_watched: false };
     watchfire::message_samples!(Message<'_>: Message { page: "p", availability })
 }
@@ -220,7 +220,7 @@ pub(super) fn samples() -> watchfire::feature::Samples {
 mod tests {
     use std::sync::Arc;
 
-    use watchfire::feature::Cluster;
+    use watchfire::internal::Cluster;
 
     use super::*;
     use crate::format::part_name;

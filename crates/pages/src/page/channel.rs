@@ -6,13 +6,14 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use watchfire::feature::{Metrics, OwnClientKey, RelayKind, retry_after_ms};
+use watchfire::internal::{ForwardKind, Metrics, OwnClientKey, retry_after_ms};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
 use watchfire_types::PeerId;
 
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
+use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
 use crate::people::People;
@@ -39,6 +40,9 @@ pub(super) struct PageChannel {
     pub metrics: Arc<Metrics>,
     pub relay_frame_bytes_max: u32,
     pub signal_bytes_max: u32,
+    pub segments: ForwardKind,
+    pub signals: ForwardKind,
+    pub counts: Arc<RelayCounts>,
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
@@ -187,7 +191,7 @@ impl PageChannel {
         match self.pages.relay(socket.now(), page, sender, to, segment.len()) {
             Ok(address) => {
                 // The reply follows when the destination's queue has taken or refused the segment.
-                socket.relay(RelayKind::Segment, address, from_peer(from, segment));
+                socket.forward(self.segments, address, from_peer(from, segment));
                 Outcome::NoReply
             }
             Err(RelayError::Refused(RelayRefusal::NoSuchPeer)) => {
@@ -247,9 +251,9 @@ impl PageChannel {
             Ok(address) => {
                 // The operator's page warns if such browsers signal and none of them reaches STUN.
                 if socket.counted_address().is_some_and(|address| !address.is_loopback()) {
-                    self.metrics.signals_outside.inc();
+                    self.counts.signals_outside.inc();
                 }
-                socket.relay(RelayKind::Signal, address, from_peer(from, signal));
+                socket.forward(self.signals, address, from_peer(from, signal));
                 Outcome::NoReply
             }
             Err(RelayRefusal::NoSuchPeer) => {

@@ -9,9 +9,8 @@ use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use watchfire::feature::{
-    ClusterPart, PartLink, PendingResponse, Unanswered, refuse_call as refuse,
-};
+use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
+use watchfire::internal::{Unanswered, refuse_call as refuse};
 use watchfire_content::{Cid, CidError};
 use watchfire_types::NodeId;
 
@@ -150,11 +149,11 @@ fn bad_cid(error: &CidError) -> Response {
 }
 
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     let done = vec![postcard::to_stdvec(DONE).expect("a text is plain data")];
     vec![
         watchfire::message_samples!(Change: Change { cid: "c".into(), is_denied: true }),
-        watchfire::feature::Samples {
+        watchfire::internal::Samples {
             name: "the response to a change of the deny-list",
             encoded: done,
         },

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use watchfire::feature::Address;
+use watchfire::internal::Address;
 use watchfire_tracker::Have;
 
 use super::peer_json::PeerKind;
@@ -68,7 +68,7 @@ impl From<HaveCode> for Have {
 }
 
 #[cfg(test)]
-pub(crate) fn samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
     let (page, peer) = ("p", 7);
     let address: Address = postcard::from_bytes(&[1, 2, 3, 4]).expect("an address");

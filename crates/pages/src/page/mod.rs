@@ -11,6 +11,7 @@ mod deny_list;
 mod messages;
 mod name;
 mod peer_json;
+mod relay_counts;
 mod replicated;
 mod trace_report;
 
@@ -22,15 +23,15 @@ pub(crate) use deny_calls::DenyCalls;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
 pub(crate) use name::check_cid;
+pub(crate) use relay_counts::RelayCounts;
 pub(crate) use replicated::{PageRules, ReplicatedPages};
 use trace_report::TraceReports;
-use watchfire::Limits;
-use watchfire::feature::{
-    ClusterPart, MetricWriter, Metrics, OwnClientKey, Part, Registry, Reporter,
-};
+use watchfire::feature::{ClusterPart, MetricWriter, Part, Registry};
+use watchfire::internal::{Metrics, OwnClientKey, Reporter};
 use watchfire_types::Instant;
 
 use crate::people::People;
+use crate::settings::PageLimits;
 use crate::stun::Announced;
 
 pub(crate) struct PageFeature {
@@ -38,7 +39,8 @@ pub(crate) struct PageFeature {
     /// `None` without a gateway.
     pub availability: Option<Arc<Availability>>,
     pub metrics: Arc<Metrics>,
-    pub limits: Limits,
+    pub limits: PageLimits,
+    pub counts: Arc<RelayCounts>,
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
@@ -47,17 +49,21 @@ pub(crate) struct PageFeature {
 
 impl Part for PageFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
+        let (segments, signals) = RelayCounts::register(&self.counts, registry);
         let channel = PageChannel {
             pages: self.pages.clone(),
             metrics: self.metrics.clone(),
             relay_frame_bytes_max: self.limits.relay_frame_bytes_max,
             signal_bytes_max: self.limits.signal_bytes_max,
+            segments,
+            signals,
+            counts: self.counts.clone(),
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
             people: self.people.clone(),
             trace_reports: TraceReports::default(),
         };
-        registry.add_relay("page:*", channel).expect("the pattern is valid");
+        registry.add_with_own_limits("page:*", channel).expect("the pattern is valid");
     }
 
     fn reserves(&self, topic: &str) -> bool {
@@ -84,11 +90,12 @@ impl Part for PageFeature {
         let (open, available) = self.pages.len();
         writer.gauge("pages_open", "Pages that a peer has open", open as u64);
         writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64);
+        self.counts.write_metrics(writer);
     }
 }
 
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     let mut samples = messages::samples();
     samples.push(availability::samples());
     samples.extend(deny_calls::message_samples());

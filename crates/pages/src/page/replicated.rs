@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use watchfire::feature::{
-    ClientSender, ClusterPart, PartLink, REPORT_ENTRIES_MAX, ReportWaker, Reporter, Seed,
-};
+use watchfire::feature::{ClusterPart, PartLink};
+use watchfire::internal::{ClientSender, REPORT_ENTRIES_MAX, ReportWaker, Reporter, Seed};
 use watchfire::{Body, ChannelAddress, Settings};
 use watchfire_tracker::{
     Change, Counts, DayUsage, Have, JoinError, LastAvailable, Output, PageLimits, Pages,
@@ -26,7 +25,7 @@ use super::deny_list::DenyList;
 use super::messages::Message;
 use super::name::{TOPIC_PREFIX, topic_of};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
-use crate::settings::PageSettings;
+use crate::settings::{self, PageSettings};
 
 /// Random rings of each page. A peer has at most two neighbours on each.
 const RINGS: usize = 3;
@@ -100,7 +99,7 @@ pub(super) struct JoiningPeer {
     pub from: Option<IpAddr>,
     pub have: Have,
     pub kind: PeerKind,
-    /// Whether it is a page client of this server.
+    /// Whether it is a client of this server's own.
     pub is_own_client: bool,
 }
 
@@ -137,7 +136,7 @@ pub(crate) struct PageRules {
 
 impl From<&Settings> for PageRules {
     fn from(settings: &Settings) -> Self {
-        let limits = &settings.limits;
+        let limits: settings::PageLimits = settings.section();
         let quotas = QuotaLimits {
             pages_max: limits.pages_per_address_max as usize,
             relay_bytes_per_second_per_address: limits.relay_bytes_per_second_per_address,

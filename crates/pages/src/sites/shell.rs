@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
-use watchfire::feature::Metrics;
+use watchfire::internal::Metrics;
 
 use super::hosts::{RequestTarget, SiteHosts};
 use crate::web_client::{HTML, find, respond};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
-use watchfire::feature::{Metrics, SlotToken, TokenKey};
+use watchfire::internal::{Metrics, TokenKey};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_types::PeerId;
 
@@ -12,6 +12,7 @@ use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
 use super::name::{TOPIC_PREFIX, check_grid_name};
 use super::slot::JoiningCarrier;
+use super::slot_token::SlotToken;
 use super::throw_message::Throw;
 
 /// The channel of the topics `sprites:<grid>`.
@@ -45,15 +46,16 @@ impl Channel for SpriteChannel {
                 "message": "the join takes {\"token\": text}, or {}",
             })));
         };
-        let before = token.and_then(|token| self.slot_tokens.open_slot(&token));
+        let before = token.and_then(|token| SlotToken::open(&self.slot_tokens, &token));
         let fresh = self.grids.new_peer().map_err(|_| Refusal::because("no randomness"))?;
         let carrier = JoiningCarrier::Channel(socket.address());
         let joined = self
             .grids
             .join(socket.now(), grid, before.map(|slot| slot.peer), fresh, carrier)
             .map_err(|error| Refusal::with(error.to_json()))?;
+        let slot = SlotToken { peer: joined.peer, node: self.grids.node() };
         Ok(Joined::with(joined.peer).response(json!({
-            "token": self.slot_tokens.seal_slot(SlotToken { peer: joined.peer, node: self.grids.node() }),
+            "token": slot.seal(&self.slot_tokens),
             "peer": joined.peer.to_string(),
             "neighbours": joined.neighbours,
         })))

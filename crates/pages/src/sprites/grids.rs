@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use watchfire::feature::{Addresses, ClientSender, Cluster, ParkedRequest, PartLink, Seed};
+use watchfire::feature::PartLink;
+use watchfire::internal::{Addresses, ClientSender, Cluster, ParkedRequest, Seed};
 use watchfire::{Body, ChannelAddress, Settings};
 use watchfire_types::{Instant, NodeId, PeerId};
 
@@ -25,6 +26,7 @@ use super::neighbours::Neighbours;
 use super::slot::{Carrier, JoiningCarrier, LocalSlot, Parked, Poll, PollResponse};
 use super::slots::{self, Slots};
 use super::state::{NoSlot, POLL_GAP_MAX, State};
+use crate::settings::{PageLimits, SpriteSettings};
 
 /// Limits of grids, and how long slots are reserved.
 #[derive(Clone, Debug)]
@@ -40,12 +42,13 @@ pub(crate) struct GridLimits {
 
 impl From<&Settings> for GridLimits {
     fn from(settings: &Settings) -> Self {
-        let limits = &settings.limits;
+        let limits: PageLimits = settings.section();
+        let SpriteSettings { reservation_period, .. } = settings.section();
         GridLimits {
             grids_max: limits.grids_max as usize,
             peers_max: limits.grid_peers_max as usize,
             arrivals_queued_max: limits.arrivals_queued_max as usize,
-            reservation_period: settings.socket.reservation_period,
+            reservation_period,
         }
     }
 }

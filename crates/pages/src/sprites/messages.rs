@@ -43,7 +43,7 @@ pub(super) enum SlotState {
 }
 
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
     let (grid, peer) = ("g", 7);
     let changes = vec![(7, SlotState::Taken), (8, SlotState::Closed)];

@@ -13,6 +13,7 @@ mod polling;
 mod replication;
 mod routes;
 mod slot;
+mod slot_token;
 mod slots;
 mod state;
 mod throw_message;
@@ -29,11 +30,11 @@ use metrics::SpriteMetrics;
 use polling::Polling;
 use replication::GridReplication;
 use watchfire::Settings;
-use watchfire::feature::{
-    Addresses, ClientSender, ClusterPart, MetricWriter, Metrics, Parking, Part, PartLink, Registry,
-    Seed, TokenKey,
-};
+use watchfire::feature::{ClusterPart, MetricWriter, Part, PartLink, Registry};
+use watchfire::internal::{Addresses, ClientSender, Metrics, Parking, Seed, TokenKey};
 use watchfire_types::Instant;
+
+use crate::settings::{PageLimits, SpriteSettings};
 
 pub(crate) struct SpriteFeature {
     polling: Arc<Polling>,
@@ -58,8 +59,8 @@ impl SpriteFeature {
             slot_tokens,
             metrics: metrics.clone(),
             counts: Arc::new(SpriteMetrics::default()),
-            throw_bytes_max: settings.limits.throw_bytes_max,
-            window: settings.socket.sprites_window,
+            throw_bytes_max: settings.section::<PageLimits>().throw_bytes_max,
+            window: settings.section::<SpriteSettings>().sprites_window,
         });
         let replication = Arc::new(GridReplication { grids, polling: polling.clone(), metrics });
         SpriteFeature { polling, replication }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use watchfire::feature::{
-    Metrics, ParkResponse, ParkRoute, ParkedRequest, Parking, SlotToken, TokenKey, query_token,
+use watchfire::internal::{
+    Metrics, ParkResponse, ParkRoute, ParkedRequest, Parking, TokenKey, query_token,
 };
 use watchfire_sockets::RequestHead;
 use watchfire_types::{Instant, PeerId};
@@ -16,6 +16,7 @@ use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
 use super::name::check_grid_name;
 use super::slot::PollResponse;
+use super::slot_token::SlotToken;
 use super::throw_message::Throw;
 
 /// The bytes of a token and the JSON around it, in the body of a throw.
@@ -93,7 +94,7 @@ impl Parking for Polling {
         }
         let grid = grid_in(head.path(), "/poll").filter(|_| head.method() == "GET")?;
         let token = query_token(head.query())?;
-        let SlotToken { peer, node } = self.slot_tokens.open_slot(token)?;
+        let SlotToken { peer, node } = SlotToken::open(&self.slot_tokens, token)?;
         let cluster = self.grids.link.cluster();
         if node != cluster.me() {
             return cluster.can_move_to(node).then_some(ParkRoute::HandOff(node));
@@ -106,7 +107,7 @@ impl Parking for Polling {
             return None;
         }
         let TokenBody { token } = serde_json::from_slice(body).ok()?;
-        let slot = self.slot_tokens.open_slot(&token?)?;
+        let slot = SlotToken::open(&self.slot_tokens, &token?)?;
         let (status, body) = self.throw(grid, slot, body)?;
         Some(ParkResponse { status: status.as_u16(), body: body.to_string() })
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use watchfire::feature::{ClusterPart, Metrics, PartLink, PendingResponse, SlotToken};
+use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
+use watchfire::internal::Metrics;
 use watchfire_types::{NodeId, PeerId};
 
 use super::grids::ReplicatedGrids;
@@ -12,6 +13,7 @@ use super::messages::{Message, Request, SlotState};
 use super::name::{TOPIC_PREFIX, topic_of};
 use super::polling::{Polling, stale_token};
 use super::slot::Carrier;
+use super::slot_token::SlotToken;
 use super::state::State;
 
 /// How much longer this process reserves a slot of another process than that process does.

@@ -13,7 +13,6 @@ use axum::routing::{get, post};
 use http::{StatusCode, header};
 use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
 use serde_json::{Value, json};
-use watchfire::feature::SlotToken;
 use watchfire_types::NodeId;
 
 use super::grids::JoinError;
@@ -21,6 +20,7 @@ use super::messages::Request;
 use super::name::check_grid_name;
 use super::polling::{Polling, TokenBody, stale_token};
 use super::slot::JoiningCarrier;
+use super::slot_token::SlotToken;
 use super::throw_message::InvalidThrow;
 
 const CONTENT_TYPE: &str = "application/json; charset=utf-8";
@@ -62,7 +62,7 @@ async fn join(
         let body = json!({ "reason": "bad join", "message": error.to_string() });
         Refused(StatusCode::BAD_REQUEST, body)
     })?;
-    let before = token.and_then(|token| polling.slot_tokens.open_slot(&token));
+    let before = token.and_then(|token| SlotToken::open(&polling.slot_tokens, &token));
     let before = before.map(|slot| slot.peer);
     let no_randomness = |_| Refused(StatusCode::INTERNAL_SERVER_ERROR, json!({}));
     let fresh = grids.new_peer().map_err(no_randomness)?;
@@ -83,7 +83,7 @@ async fn join(
     })?;
     let slot = SlotToken { peer: joined.peer, node: grids.node() };
     let body = json!({
-        "token": polling.slot_tokens.seal_slot(slot),
+        "token": slot.seal(&polling.slot_tokens),
         "peer": joined.peer.to_string(),
         "neighbours": joined.neighbours,
     });
@@ -141,7 +141,7 @@ fn sender(polling: &Polling, body: &[u8]) -> Result<SlotToken, Refused> {
         let error = InvalidThrow::Unreadable(error.to_string());
         Refused(StatusCode::BAD_REQUEST, error.to_json())
     })?;
-    token.and_then(|token| polling.slot_tokens.open_slot(&token)).ok_or_else(stale)
+    token.and_then(|token| SlotToken::open(&polling.slot_tokens, &token)).ok_or_else(stale)
 }
 
 async fn read(polling: &Polling, body: Body) -> Result<Bytes, Refused> {

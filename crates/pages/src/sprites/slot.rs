@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use watchfire::ChannelAddress;
-use watchfire::feature::{ParkResponse, ParkedRequest};
+use watchfire::internal::{ParkResponse, ParkedRequest};
 use watchfire_types::Instant;
 
 use super::neighbours::Neighbours;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use watchfire::feature::Seed;
+use watchfire::internal::Seed;
 use watchfire_tracker::Rings;
 use watchfire_types::{Instant, NodeId, PeerId};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use watchfire::ChannelAddress;
-use watchfire::feature::ParkedRequest;
+use watchfire::internal::ParkedRequest;
 use watchfire_types::{Instant, PeerId};
 
 use super::neighbours::Neighbours;

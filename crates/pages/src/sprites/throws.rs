@@ -202,7 +202,8 @@ mod tests {
     use std::sync::Arc;
 
     use watchfire::Settings;
-    use watchfire::feature::{Addresses, PartLink, ReportWaker, Seed};
+    use watchfire::feature::PartLink;
+    use watchfire::internal::{Addresses, ReportWaker, Seed};
 
     use super::super::grids::GridLimits;
     use super::super::messages::SlotState;

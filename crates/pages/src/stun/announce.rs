@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use watchfire::feature::{MetricSource, MetricWriter};
+use watchfire::feature::MetricWriter;
+use watchfire::internal::MetricSource;
 
 use super::allowance::StunLimits;
 use super::counters::StunCounters;

@@ -9,7 +9,8 @@ use axum::Router;
 use parking_lot::Mutex;
 
 use serde_json::json;
-use watchfire::feature::{ClientSender, Cluster, ClusterPart, Metrics, Part, Registry};
+use watchfire::feature::{ClusterPart, Part, Registry};
+use watchfire::internal::{ClientSender, Cluster, Metrics};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_types::Instant;
 

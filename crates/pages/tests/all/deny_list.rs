@@ -151,8 +151,8 @@ fn unsafe_settings_prevent_the_start() {
 fn the_pages_and_relayed_bytes_of_an_address_are_limited() {
     let mut settings = settings();
     settings.limits.loopback_limited = true;
-    settings.limits.pages_per_address_max = 2;
-    settings.limits.relay_bytes_per_day_per_address = 1_000;
+    settings.section_mut::<watchfire_pages::PageLimits>().pages_per_address_max = 2;
+    settings.section_mut::<watchfire_pages::PageLimits>().relay_bytes_per_day_per_address = 1_000;
     let server = start(settings);
     let (mut one, mut other) =
         (Client::connect(server.address()), Client::connect(server.address()));

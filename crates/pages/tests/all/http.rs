@@ -27,7 +27,7 @@ fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
 #[test]
 fn metrics_count_clients_joins_and_refusals() {
     let mut settings = settings();
-    settings.channels.open_rooms = true;
+    settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
     let server = start(settings);
     let mut client = Client::connect(server.address());
     client.join("rooms:lobby", serde_json::json!({}));
@@ -46,7 +46,7 @@ fn metrics_count_clients_joins_and_refusals() {
 fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
     for is_open in [false, true] {
         let mut settings = settings();
-        settings.channels.open_rooms = is_open;
+        settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = is_open;
         let server = start(settings);
         let mut client = Client::connect(server.address());
         let reply = client.join("rooms:lobby", serde_json::json!({}));

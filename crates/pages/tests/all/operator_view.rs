@@ -15,7 +15,7 @@ const TOKEN: &str = "a token of the operator";
 
 fn rooms() -> Settings {
     let mut settings = settings();
-    settings.channels.open_rooms = true;
+    settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
     settings.limits.loopback_limited = true;
     settings
 }
@@ -58,6 +58,16 @@ fn until_gone(server: &RunningServer, line: &str) {
 fn websockets(server: &RunningServer, params: &str) -> Vec<Value> {
     let path = format!("/admin/connections?transport=websocket{params}");
     read(server, &path)["connections"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn each_kind_of_trouble_has_a_section_in_the_documentation() {
+    let text = support::metrics(&start(rooms()));
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("watchfire_trouble{kind=\""));
+    let kinds: Vec<&str> = kinds.filter_map(|kind| kind.split('"').next()).collect();
+    let page = include_str!("../../../../docs/reference/diagnosis.md");
+    let sections = page.lines().filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'));
+    assert_eq!(sections.collect::<Vec<_>>(), kinds, "in the same order");
 }
 
 #[test]

@@ -81,8 +81,8 @@ fn a_segment_sent_with_the_join_goes_to_the_first_peer_that_has_the_page() {
 #[test]
 fn a_relayed_frame_beyond_a_limit_is_refused() {
     let mut settings = settings();
-    settings.limits.relay_frame_bytes_max = 100;
-    settings.limits.relay_bytes_per_second_per_peer = 150;
+    settings.section_mut::<watchfire_pages::PageLimits>().relay_frame_bytes_max = 100;
+    settings.section_mut::<watchfire_pages::PageLimits>().relay_bytes_per_second_per_peer = 150;
     let server = start(settings);
     let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let a_id = join(&mut a, "all")["peer"].clone();
@@ -247,8 +247,8 @@ fn a_signal_arrives_with_its_senders_peer_id_and_does_not_count_as_relayed_bytes
 #[test]
 fn a_signal_beyond_a_limit_is_refused() {
     let mut settings = settings();
-    settings.limits.signal_bytes_max = 100;
-    settings.limits.signals_per_second_per_peer = 1;
+    settings.section_mut::<watchfire_pages::PageLimits>().signal_bytes_max = 100;
+    settings.section_mut::<watchfire_pages::PageLimits>().signals_per_second_per_peer = 1;
     let server = start(settings);
     let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     let a_id = peer_bytes(&join(&mut a, "all")["peer"]);

@@ -133,8 +133,10 @@ fn a_throw_of_a_peer_alone_returns_at_the_opposite_edge() {
 
 #[test]
 fn a_reload_gets_its_slot_back_and_meanwhile_throws_return() {
-    let server =
-        start_with(|settings| settings.socket.reservation_period = Duration::from_secs(600));
+    let server = start_with(|settings| {
+        settings.section_mut::<watchfire_pages::SpriteSettings>().reservation_period =
+            Duration::from_secs(600)
+    });
     let (mut a, mut b) = (Client::connect(server.address()), Client::connect(server.address()));
     join(&mut a, json!({}));
     let slot = join(&mut b, json!({}));
@@ -154,7 +156,10 @@ fn a_reload_gets_its_slot_back_and_meanwhile_throws_return() {
 
 #[test]
 fn a_slot_is_closed_when_its_reservation_expires() {
-    let server = start_with(|settings| settings.socket.reservation_period = Duration::ZERO);
+    let server = start_with(|settings| {
+        settings.section_mut::<watchfire_pages::SpriteSettings>().reservation_period =
+            Duration::ZERO
+    });
     let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.address())).collect();
     let slots: Vec<Value> = clients.iter_mut().map(|c| join(c, json!({}))).collect();
     drop(clients.remove(0));
@@ -215,8 +220,8 @@ fn an_invalid_throw_is_refused_with_the_reason() {
 #[test]
 fn grids_slots_and_names_are_limited() {
     let server = start_with(|settings| {
-        settings.limits.grids_max = 2;
-        settings.limits.grid_peers_max = 3;
+        settings.section_mut::<watchfire_pages::PageLimits>().grids_max = 2;
+        settings.section_mut::<watchfire_pages::PageLimits>().grid_peers_max = 3;
     });
     let mut client = Client::connect(server.address());
     for name in ["", "a/b", "a b", &"x".repeat(65)] {
@@ -322,7 +327,9 @@ fn a_newer_poll_of_the_same_peer_ends_the_older_one() {
 
 #[test]
 fn a_poll_without_arrivals_gets_an_empty_response_after_its_window() {
-    let server = start_with(|settings| settings.socket.sprites_window = Duration::ZERO);
+    let server = start_with(|settings| {
+        settings.section_mut::<watchfire_pages::SpriteSettings>().sprites_window = Duration::ZERO
+    });
     let slot = join_polling(&server);
     let (status, body) = poll(&server, &slot["token"]);
     assert_eq!((status, &body["arrivals"]), (200, &json!([])));
@@ -330,7 +337,9 @@ fn a_poll_without_arrivals_gets_an_empty_response_after_its_window() {
 
 #[test]
 fn a_neighbour_with_a_full_queue_accepts_no_throws_until_it_polls() {
-    let server = start_with(|settings| settings.limits.arrivals_queued_max = 2);
+    let server = start_with(|settings| {
+        settings.section_mut::<watchfire_pages::PageLimits>().arrivals_queued_max = 2
+    });
     let mut thrower = Client::connect(server.address());
     join(&mut thrower, json!({}));
     let slot = join_polling(&server);

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use watchfire::{ChannelRule, JoinRule, PublishRule, Server, Settings};
+use watchfire::{ChannelRule, JoinRule, Server, Settings};
 use watchfire_operator::{AdminSettings, Operator};
 use watchfire_pages::{P2pSettings, PageSettings, Pages, SitesSettings, StunSettings};
 
@@ -28,14 +28,8 @@ fn an_error_prints_its_cause_or_returns_it_and_never_both() {
         |settings| settings.server.trusted_proxies = vec!["everyone".into()],
         |settings| settings.server.public_url = "example.org".into(),
         |settings| {
-            settings.channels.rules = vec![ChannelRule {
-                pattern: "a:*:b".into(),
-                join: JoinRule::Anyone,
-                publish: PublishRule::Server,
-                presence: false,
-                hooks: Vec::new(),
-                history: None,
-            }];
+            settings.channels.rules =
+                vec![ChannelRule { join: JoinRule::Anyone, ..ChannelRule::of("a:*:b") }];
         },
         |settings| settings.auth.hs256_secret = "short".into(),
         |settings| settings.auth.public_key_files = vec!["/nowhere/key.pem".into()],

@@ -1,6 +1,5 @@
 //! Addresses of joined channels and of the messages that wait for a reply.
 
-use serde::{Deserialize, Serialize};
 use watchfire_hub::SubscriptionId;
 use watchfire_types::{NodeId, ShardId};
 
@@ -33,23 +32,4 @@ impl ChannelAddress {
 pub struct ReplyTo {
     pub channel: ChannelAddress,
     pub reference: watchfire_channels::Ref,
-}
-
-/// The kind of data that one peer of a page sends to another through the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RelayKind {
-    /// A piece of a Bitswap message.
-    Segment,
-    /// A signal for setting up a WebRTC connection.
-    Signal,
-}
-
-impl RelayKind {
-    /// The event name of the push to the destination.
-    pub fn event(self) -> &'static str {
-        match self {
-            RelayKind::Segment => "relay",
-            RelayKind::Signal => "signal",
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::pin::Pin;
 
 use serde_json::Value;
 use watchfire_channels::Payload;
@@ -13,7 +14,7 @@ use super::socket::Socket;
 /// An application's channel for the topics of one pattern.
 ///
 /// Calls run on the event loop that owns the client's socket, so they must not block. For long
-/// work, move a [`Socket::reply_later`] into a task. A panic fails that one channel with
+/// work, return [`Outcome::later`], or move a [`Socket::reply_later`] into a thread. A panic fails that one channel with
 /// `phx_error` and affects nothing else.
 ///
 /// ```
@@ -144,16 +145,60 @@ impl Refusal {
 }
 
 /// The action of a channel after a message.
+///
+/// ```
+/// use watchfire::{HandleIn, Outcome, Reply};
+///
+/// fn look_up(number: u32) -> HandleIn {
+///     Ok(Outcome::later(async move {
+///         tokio::task::yield_now().await; // Such as a call to a database.
+///         Reply::ok(serde_json::json!({ "number": number }))
+///     }))
+/// }
+/// ```
 #[derive(Debug)]
 pub enum Outcome {
     /// Sends nothing now; a reply may follow later.
     NoReply,
     /// Sends this reply.
     Reply(Reply),
+    /// Sends a reply when it is known: see [`Outcome::later`].
+    #[doc(hidden)]
+    Later(LaterReply),
     /// Closes the channel with `phx_close`, after which a client does not rejoin.
     Stop,
     /// Sends this reply, then closes the channel as [`Outcome::Stop`] does.
     StopWith(Reply),
+}
+
+impl Outcome {
+    /// Sends the reply that this future returns. It runs on the event loop, so it must not block. If it
+    /// panics, the client's push times out.
+    pub fn later(reply: impl Future<Output = Reply> + Send + 'static) -> Self {
+        Outcome::Later(LaterReply(Box::pin(reply)))
+    }
+}
+
+impl From<()> for Outcome {
+    fn from((): ()) -> Self {
+        Outcome::NoReply
+    }
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        Outcome::Reply(reply)
+    }
+}
+
+/// A reply that follows.
+#[doc(hidden)]
+pub struct LaterReply(pub(crate) Pin<Box<dyn Future<Output = Reply> + Send>>);
+
+impl fmt::Debug for LaterReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LaterReply")
+    }
 }
 
 /// The result of [`Channel::handle_in`]. An error fails the channel with `phx_error`.

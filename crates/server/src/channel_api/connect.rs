@@ -19,78 +19,68 @@ pub struct Connect<'a> {
 }
 
 /// An accepted socket.
-#[derive(Clone, Default)]
+///
+/// ```
+/// use watchfire::Connected;
+///
+/// let connected = Connected::default().with_id("users:42").with_assigns("Alice".to_owned());
+/// ```
+#[derive(Default)]
 pub struct Connected {
-    /// An id that this socket shares with others of the same user, such as `users:42`.
-    /// [`crate::Endpoint::disconnect`] closes all sockets with an id.
-    pub id: Option<String>,
-    /// Data of the application for this socket, read with [`crate::Socket::assigns`].
-    pub assigns: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) id: Option<String>,
+    /// `None` if it is empty, as for most sockets.
+    pub(crate) data: Option<Box<SocketData>>,
+}
+
+/// What the server keeps of a socket from its connect.
+#[derive(Default)]
+pub struct SocketData {
+    pub application: Option<Box<dyn Any + Send + Sync>>,
+    pub token: Option<Arc<SocketToken>>,
+    /// The client's address, which the server keeps only for hooks.
+    pub address: Option<IpAddr>,
 }
 
 impl Connected {
-    /// Attaches a verified token, beside the application's data.
-    pub(crate) fn attach_token(&mut self, token: Arc<SocketToken>) {
-        let application = self.assigns.take();
-        self.assigns = Some(Arc::new(WithToken { application, token }));
+    /// Sets an id that this socket shares with others of the same user, such as `users:42`.
+    /// [`crate::Endpoint::disconnect`] closes all sockets with an id.
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the application's data of this socket, which [`crate::Socket::assigns`] returns.
+    pub fn with_assigns(mut self, assigns: impl Any + Send + Sync) -> Self {
+        self.data_mut().application = Some(Box::new(assigns));
+        self
+    }
+
+    pub(crate) fn data_mut(&mut self) -> &mut SocketData {
+        self.data.get_or_insert_default()
     }
 
     /// The verified token.
     pub(crate) fn token(&self) -> Option<&SocketToken> {
-        token_in(self.assigns.as_ref()?)
-    }
-
-    /// Attaches a token instead of an earlier one, and keeps all other data.
-    pub(crate) fn replace_token(&mut self, token: Arc<SocketToken>) {
-        let assigns = self.assigns.take();
-        let address = assigns.as_ref().and_then(|all| all.downcast_ref::<WithAddress>());
-        let address = address.map(|with_address| with_address.address);
-        let others = assigns.as_ref().and_then(without_address);
-        self.assigns = match others.and_then(|others| others.downcast_ref::<WithToken>()) {
-            Some(with_token) => with_token.application.clone(),
-            None => others.cloned(),
-        };
-        self.attach_token(token);
-        if let Some(address) = address {
-            self.attach_address(address);
-        }
-    }
-
-    /// Attaches the client's address, after the token.
-    pub(crate) fn attach_address(&mut self, address: IpAddr) {
-        let others = self.assigns.take();
-        self.assigns = Some(Arc::new(WithAddress { others, address }));
+        self.data.as_ref()?.token.as_deref()
     }
 }
 
-/// The data of a socket that connected with a token. Others have no such record.
-pub(super) struct WithToken {
-    pub application: Option<Arc<dyn Any + Send + Sync>>,
-    pub token: Arc<SocketToken>,
-}
-
-/// The data of a socket with its client's address, which the server keeps only for hooks.
-pub(super) struct WithAddress {
-    others: Option<Arc<dyn Any + Send + Sync>>,
-    pub address: IpAddr,
-}
-
-/// The verified token in the data of a socket.
-pub(crate) fn token_in(assigns: &Arc<dyn Any + Send + Sync>) -> Option<&SocketToken> {
-    let others = without_address(assigns)?;
-    others.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
-}
-
-/// The data of a socket beside its client's address.
-pub(super) fn without_address(
-    assigns: &Arc<dyn Any + Send + Sync>,
-) -> Option<&Arc<dyn Any + Send + Sync>> {
-    match assigns.downcast_ref::<WithAddress>() {
-        Some(with_address) => with_address.others.as_ref(),
-        None => Some(assigns),
-    }
-}
-
-/// A refused socket. The client gets status 403.
+/// A refused socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused;
+pub struct Refused {
+    pub(crate) status: u16,
+    pub(crate) reason: &'static str,
+}
+
+impl Refused {
+    /// Refuses the socket with status 403. A WebSocket request gets the reason as the body of the response.
+    pub const fn because(reason: &'static str) -> Self {
+        Refused { status: 403, reason }
+    }
+
+    /// Sets the status of the response to a WebSocket request, such as 401. Long polls always get 403.
+    pub const fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+}

@@ -13,9 +13,10 @@ use watchfire_sockets::ShardSender;
 use watchfire_traces::{Kind, Span};
 use watchfire_types::{Instant, NodeId, ShardId};
 
-use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::address::{ChannelAddress, ReplyTo};
 use super::broadcast::{Broadcast, Placed};
 use super::flows::{Flows, Waiter};
+use super::forward::ForwardKind;
 use super::messages::Message;
 use super::parking::ParkedRequest;
 use super::payload::{Body, PayloadError};
@@ -355,7 +356,7 @@ impl Endpoint {
         self.history.as_ref().filter(|history| history.has(topic))
     }
 
-    /// Closes every socket with an id: see [`crate::Connected::id`].
+    /// Closes every socket with an id: see [`crate::Connected::with_id`].
     pub fn disconnect(&self, id: &str) {
         self.disconnect_here(id);
         self.link.send_all(|| Message::Disconnect { id });
@@ -425,19 +426,19 @@ impl Endpoint {
         }
     }
 
-    /// Sends relayed data to the shard or process of its destination.
-    pub(crate) fn relay(
+    /// Sends data of a client to the shard or process of its destination.
+    pub(crate) fn forward(
         &self,
-        kind: RelayKind,
+        kind: ForwardKind,
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,
         arrived: Option<Instant>,
     ) -> Result<(), SendError> {
         if self.owns(to) {
-            return self.send_to(to.shard, ShardMessage::Relay { kind, to, data, ack, arrived });
+            return self.send_to(to.shard, ShardMessage::Forward { kind, to, data, ack, arrived });
         }
-        let message = Message::Relay { kind, to: to.into(), data: &data, ack: (&ack).into() };
+        let message = Message::Forward { kind, to: to.into(), data: &data, ack: (&ack).into() };
         self.link.send(to.node, &message)
     }
 
@@ -490,6 +491,7 @@ fn broadcast_span(name: &'static str, kind: Kind, topic: &str, event: &str, body
     span
 }
 
+#[doc(hidden)]
 impl ClientSender for Endpoint {
     fn broadcast_here(&self, topic: &str, event: &str, body: Body) {
         self.deliver(&Broadcast::new(topic, event, body, None).counted(&self.flows), None);
@@ -507,6 +509,7 @@ impl ClientSender for Endpoint {
     }
 }
 
+#[doc(hidden)]
 impl ClusterPart for Endpoint {
     fn link(&self) -> &PartLink {
         &self.link
@@ -531,10 +534,10 @@ impl ClusterPart for Endpoint {
             Message::Reply { to, status, body } => {
                 self.reply(to.to_owned(), Reply::with_status(status, body));
             }
-            Message::Relay { kind, to, data, ack } => {
+            Message::Forward { kind, to, data, ack } => {
                 let ack = ack.to_owned();
                 let data = Bytes::copy_from_slice(data);
-                if self.relay(kind, to.into(), data, ack.clone(), None).is_err() {
+                if self.forward(kind, to.into(), data, ack.clone(), None).is_err() {
                     self.reply(ack, Reply::peer_busy());
                 }
             }

@@ -6,7 +6,8 @@ use watchfire_channels::Ref;
 use watchfire_hub::SubscriptionId;
 use watchfire_types::{NodeId, ShardId};
 
-use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::address::{ChannelAddress, ReplyTo};
+use super::forward::ForwardKind;
 use super::payload::Body;
 
 /// A message between the endpoints of two processes.
@@ -31,11 +32,11 @@ pub(super) enum Message<'a> {
     Push { to: Address, event: &'a str, body: BodyRef<'a> },
     /// The reply to one message.
     Reply { to: ReplyAddress<'a>, status: &'a str, body: BodyRef<'a> },
-    /// A segment or a signal for one peer of a page, whose sender waits for a reply.
-    Relay { kind: RelayKind, to: Address, data: &'a [u8], ack: ReplyAddress<'a> },
+    /// Data of one client for another, whose sender waits for a reply.
+    Forward { kind: ForwardKind, to: Address, data: &'a [u8], ack: ReplyAddress<'a> },
 }
 
-/// A [`ChannelAddress`] between processes. Pages and other features send it too.
+/// A [`ChannelAddress`] between processes. Features send it too.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Address {
     node: u16,
@@ -117,7 +118,7 @@ pub fn message_samples() -> Vec<crate::cluster::Samples> {
     let at = Address { node: 1, shard: 2, subscription: 3, serial: 4 };
     let to = || ReplyAddress { channel: at, reference: "r" };
     let (text, bytes) = (BodyRef::Json("{}"), BodyRef::Binary(b"b"));
-    let relay = |kind| Message::Relay { kind, to: at, data: b"d", ack: to() };
+    let forward = Message::Forward { kind: ForwardKind(1), to: at, data: b"d", ack: to() };
     vec![
         samples!(enum Message<'_>:
             Message::Broadcast { topic: "t", event: "e", body: text, except: Some(at) },
@@ -125,11 +126,9 @@ pub fn message_samples() -> Vec<crate::cluster::Samples> {
             Message::Awaiting { topics: vec!["t"] },
             Message::Push { to: at, event: "e", body: bytes },
             Message::Reply { to: to(), status: "ok", body: text },
-            relay(RelayKind::Segment),
-            relay(RelayKind::Signal),
+            forward,
         ),
         samples!(enum BodyRef<'_>: text, bytes),
-        samples!(enum RelayKind: RelayKind::Segment, RelayKind::Signal),
     ]
 }
 

@@ -13,6 +13,7 @@ mod connections;
 pub mod encoding;
 mod endpoint;
 mod flows;
+mod forward;
 mod messages;
 mod parking;
 mod payload;
@@ -28,13 +29,12 @@ mod states;
 mod watched_messages;
 
 pub use address::ChannelAddress;
-pub use address::{RelayKind, ReplyTo};
+pub use address::ReplyTo;
 pub use broadcast::Broadcast;
 pub(crate) use broadcast::Placed;
-pub use channel::NotJoined;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
-pub(crate) use connect::token_in;
-pub use connect::{Connect, Connected, Refused};
+pub use channel::{LaterReply, NotJoined};
+pub use connect::{Connect, Connected, Refused, SocketData};
 pub use connections::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
     FoundConnections, NotAConnection, TcpFigures,
@@ -42,6 +42,7 @@ pub use connections::{
 pub use encoding::Encoded;
 pub use endpoint::{Endpoint, PublishError, Published};
 pub(crate) use flows::{Flows, Waiter};
+pub use forward::{Forward, ForwardKind};
 pub use messages::Address;
 #[cfg(test)]
 pub use messages::message_samples;

@@ -11,6 +11,7 @@ use watchfire_hub::history::Bounds;
 
 use super::channel::{Channel, Crash, HandleIn, Refusal};
 use super::connect::{Connect, Connected, Refused};
+use super::forward::{Forward, ForwardKind};
 use super::payload::Body;
 use super::socket::Socket;
 use super::states::{AnyStates, StateId, States};
@@ -142,13 +143,14 @@ pub struct Registry {
     patterns: Patterns<u16>,
     channels: Vec<Arc<dyn AnyChannel>>,
     /// The channels whose binary messages have limits of their own.
-    relays: Vec<u16>,
+    own_limits: Vec<u16>,
+    forwards: Vec<Arc<Forward>>,
     /// The bounds of the channels whose topics have a history.
     histories: BTreeMap<u16, Bounds>,
     /// The channels whose joins are checked before the other processes are told of the topic.
     checks: BTreeMap<u16, JoinCheck>,
     /// The application's rule for accepting sockets.
-    pub on_connect: OnConnect,
+    pub(crate) on_connect: OnConnect,
 }
 
 impl Default for Registry {
@@ -156,7 +158,8 @@ impl Default for Registry {
         Registry {
             patterns: Patterns::new(),
             channels: Vec::new(),
-            relays: Vec::new(),
+            own_limits: Vec::new(),
+            forwards: Vec::new(),
             histories: BTreeMap::new(),
             checks: BTreeMap::new(),
             on_connect: Arc::new(|_| Ok(Connected::default())),
@@ -180,14 +183,32 @@ impl Registry {
 
     /// Adds a channel whose binary messages have limits of their own. The limit of messages per
     /// second does not apply to them.
-    pub fn add_relay(&mut self, pattern: &str, channel: impl Channel) -> Result<(), PatternError> {
+    #[doc(hidden)]
+    pub fn add_with_own_limits(
+        &mut self,
+        pattern: &str,
+        channel: impl Channel,
+    ) -> Result<(), PatternError> {
         let number = self.insert(pattern, channel)?;
-        self.relays.push(number);
+        self.own_limits.push(number);
         Ok(())
     }
 
+    /// Adds a kind of data that clients send to each other with [`Socket::forward`].
+    #[doc(hidden)]
+    pub fn add_forward(&mut self, forward: Forward) -> ForwardKind {
+        let kind = u8::try_from(self.forwards.len()).expect("there are few kinds");
+        self.forwards.push(Arc::new(forward));
+        ForwardKind(kind)
+    }
+
+    /// A kind that was added. `None`: another process has more features.
+    pub(crate) fn forward(&self, ForwardKind(kind): ForwardKind) -> Option<&Arc<Forward>> {
+        self.forwards.get(usize::from(kind))
+    }
+
     /// Adds a channel whose topics have a history.
-    pub fn add_with_history(
+    pub(crate) fn add_with_history(
         &mut self,
         pattern: &str,
         channel: impl Channel,
@@ -200,19 +221,19 @@ impl Registry {
 
     /// Checks the joins of a pattern that was added, before the other processes are told of the topic. The
     /// channel checks them again.
-    pub fn check_joins(&mut self, pattern: &str, check: JoinCheck) {
+    pub(crate) fn check_joins(&mut self, pattern: &str, check: JoinCheck) {
         let added = self.patterns.iter().find(|(added, _)| added.as_str() == pattern);
         let number = *added.expect("the pattern was added").1;
         self.checks.insert(number, check);
     }
 
     /// The check of the joins of a channel.
-    pub fn join_check(&self, number: u16) -> Option<&JoinCheck> {
+    pub(crate) fn join_check(&self, number: u16) -> Option<&JoinCheck> {
         self.checks.get(&number)
     }
 
     /// All patterns, with the bounds of those whose topics have a history.
-    pub fn histories(&self) -> Patterns<Option<Bounds>> {
+    pub(crate) fn histories(&self) -> Patterns<Option<Bounds>> {
         let mut bounds = Patterns::new();
         for (pattern, number) in self.patterns.iter() {
             let of_pattern = self.histories.get(number).copied();
@@ -221,14 +242,14 @@ impl Registry {
         bounds
     }
 
-    /// Whether the channel was added with [`Registry::add_relay`].
-    pub fn is_relay(&self, number: u16) -> bool {
-        self.relays.contains(&number)
+    /// Whether the channel was added with [`Registry::add_with_own_limits`].
+    pub(crate) fn has_own_limits(&self, number: u16) -> bool {
+        self.own_limits.contains(&number)
     }
 
     /// The number of the channel that handles this topic. `None` also for the topics of sockets'
     /// ids, which begin with a zero byte.
-    pub fn find(&self, topic: &str) -> Option<u16> {
+    pub(crate) fn find(&self, topic: &str) -> Option<u16> {
         if topic.starts_with('\0') {
             return None;
         }
@@ -236,12 +257,12 @@ impl Registry {
     }
 
     /// The channel with a number of [`Registry::find`].
-    pub fn channel(&self, number: u16) -> &Arc<dyn AnyChannel> {
+    pub(crate) fn channel(&self, number: u16) -> &Arc<dyn AnyChannel> {
         &self.channels[usize::from(number)]
     }
 
     /// For a new shard: the states of each channel, by the channel's number.
-    pub fn states(&self) -> Vec<AnyStates> {
+    pub(crate) fn states(&self) -> Vec<AnyStates> {
         self.channels.iter().map(|channel| channel.states()).collect()
     }
 }

@@ -70,7 +70,7 @@ impl Reply {
         }
     }
 
-    /// Rejects a relayed frame whose destination has no room in its queue.
+    /// Rejects forwarded data whose destination has no room in its queue.
     pub(crate) fn peer_busy() -> Self {
         Reply::error(json!({
             "reason": "peer busy",

@@ -10,9 +10,10 @@ use watchfire_channels::Serializer;
 use watchfire_channels::longpoll::{BodyError, Status};
 use watchfire_types::{Instant, SocketId};
 
-use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::address::{ChannelAddress, ReplyTo};
 use super::broadcast::Broadcast;
 use super::connect::Connected;
+use super::forward::ForwardKind;
 use super::parking::ParkedRequest;
 use super::payload::Body;
 use super::question::ShardQuestions;
@@ -41,10 +42,10 @@ pub enum ShardMessage {
     ContinueConnect { key: u32, socket: SocketId, info: Box<dyn Any + Send> },
     /// Reply to one message.
     Reply { to: ReplyTo, reply: Reply },
-    /// Send relayed data to one channel, and reply to its sender. It arrived at this time, unless it
+    /// Send data of a client to one channel, and reply to its sender. It arrived at this time, unless it
     /// is from another process.
-    Relay {
-        kind: RelayKind,
+    Forward {
+        kind: ForwardKind,
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use watchfire_auth::SocketToken;
@@ -11,9 +10,10 @@ use watchfire_channels::Ref;
 use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
-use super::address::{ChannelAddress, RelayKind, ReplyTo};
-use super::connect::{WithAddress, WithToken, token_in, without_address};
+use super::address::{ChannelAddress, ReplyTo};
+use super::connect::SocketData;
 use super::endpoint::Endpoint;
+use super::forward::ForwardKind;
 use super::payload::{Body, PayloadError};
 use super::reply::Reply;
 use crate::presence::ReplicatedPresence;
@@ -43,8 +43,8 @@ pub enum Effect {
         reply: Reply,
     },
     /// Sends a binary push to one channel, and replies when its queue has taken or refused it.
-    Relay {
-        kind: RelayKind,
+    Forward {
+        kind: ForwardKind,
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,
@@ -72,11 +72,11 @@ pub struct Socket<'a> {
     /// The client's address, when limits per address apply to it.
     pub(crate) counted: Option<IpAddr>,
     pub(crate) reference: &'a Ref,
-    /// The id of the socket: see [`crate::Connected::id`].
+    /// The id of the socket: see [`crate::Connected::with_id`].
     pub(crate) id: Option<&'a str>,
     /// Of a join that waited: the message that continues it.
     pub(crate) continued: Option<Box<dyn Any + Send>>,
-    pub(crate) assigns: Option<&'a Arc<dyn Any + Send + Sync>>,
+    pub(crate) data: Option<&'a SocketData>,
     pub(crate) presence: &'a mut watchfire_hub::PresenceOwner,
     pub(crate) presences: &'a ReplicatedPresence,
     pub(crate) endpoint: &'a Endpoint,
@@ -114,26 +114,22 @@ impl Socket<'_> {
     ///
     /// ```
     /// fn name<'a>(socket: &'a watchfire::Socket<'_>) -> &'a str {
-    ///     // The type that `Server::on_connect` put into `Connected::assigns`.
+    ///     // The type that `Server::on_connect` gave to `Connected::with_assigns`.
     ///     socket.assigns::<String>().map_or("guest", |name| name)
     /// }
     /// ```
     pub fn assigns<T: Any + Send + Sync>(&self) -> Option<&T> {
-        let assigns = without_address(self.assigns?)?;
-        match assigns.downcast_ref::<WithToken>() {
-            Some(with_token) => with_token.application.as_ref()?.downcast_ref(),
-            None => assigns.downcast_ref(),
-        }
+        self.data?.application.as_ref()?.downcast_ref()
     }
 
     /// The token with which this socket connected.
     pub(crate) fn token(&self) -> Option<&SocketToken> {
-        token_in(self.assigns?)
+        self.data?.token.as_deref()
     }
 
-    /// The client's address, if the server keeps it: see [`crate::Connected::attach_address`].
+    /// The client's address, if the server keeps it: see [`SocketData::address`].
     pub(crate) fn client_address(&self) -> Option<IpAddr> {
-        Some(self.assigns?.downcast_ref::<WithAddress>()?.address)
+        self.data?.address
     }
 
     /// Sends to this client only.
@@ -218,10 +214,11 @@ impl Socket<'_> {
         self.effects.push(Effect::Reply { to, reply });
     }
 
-    /// Sends data to one channel, whose client gets it as a frame of the relay or as a signal.
-    pub fn relay(&mut self, kind: RelayKind, to: ChannelAddress, data: Bytes) {
+    /// Sends data to one channel. This message gets its reply when the queue there has taken or refused it.
+    #[doc(hidden)]
+    pub fn forward(&mut self, kind: ForwardKind, to: ChannelAddress, data: Bytes) {
         let ack = self.reply_to();
-        self.effects.push(Effect::Relay { kind, to, data, ack });
+        self.effects.push(Effect::Forward { kind, to, data, ack });
     }
 
     /// Tracks `key` as present on this topic, with `meta`, a JSON object.

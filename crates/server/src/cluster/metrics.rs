@@ -3,6 +3,7 @@
 use super::processes::Cluster;
 use crate::metrics::{MetricSource, MetricWriter};
 
+#[doc(hidden)]
 impl MetricSource for Cluster {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         writer.gauge("processes", "Processes that answered", 1);

@@ -1,7 +1,7 @@
 //! The other processes of this server.
 //!
 //! One server can run as several processes behind one port. State is replicated by interest: each
-//! process owns the state of its own clients (presences, peers of pages, slots on grids) and sends
+//! process owns the state of its own clients (presences, and what its features keep) and sends
 //! it to the processes that subscribe to the topic.
 //!
 //! [`Cluster`] knows which processes are up and how many connections each has. A feature that

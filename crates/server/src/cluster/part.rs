@@ -21,6 +21,7 @@ pub struct PartLink {
 
 impl PartLink {
     /// The link of the part with this name. A process has at most one part of each name.
+    #[doc(hidden)]
     pub fn new(cluster: &Arc<Cluster>, name: PartName) -> Self {
         PartLink { cluster: cluster.clone(), name }
     }
@@ -31,6 +32,7 @@ impl PartLink {
     }
 
     /// The processes of this server.
+    #[doc(hidden)]
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_part_of_another_name_or_format_is_another_part() {
-        let ids = [("pages", 1), ("pages", 2), ("sprites", 1), ("sprites", 2)];
+        let ids = [("rooms", 1), ("rooms", 2), ("games", 1), ("games", 2)];
         let ids = BTreeSet::from(ids.map(|(name, format)| PartName::new(name, format).id()));
         assert_eq!(ids.len(), 4);
         assert!(ids.iter().all(|id| id[0] != 0 && id[0] < 128));

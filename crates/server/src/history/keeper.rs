@@ -335,7 +335,7 @@ mod tests {
     use super::*;
     use crate::history::NotStored;
     use crate::history::messages::FORMAT;
-    use crate::settings::{ChannelRule, HistoryRule, JoinRule, PublishRule};
+    use crate::settings::{ChannelRule, HistoryRule, JoinRule};
 
     const BOUNDS: Bounds = Bounds { messages: 9, age: Duration::from_secs(60), bytes: 900 };
     const TIMEOUT: Duration = Duration::from_secs(10);
@@ -343,12 +343,9 @@ mod tests {
     fn settings() -> Settings {
         let mut settings = Settings::default();
         settings.channels.rules = vec![ChannelRule {
-            pattern: "t:*".into(),
             join: JoinRule::Anyone,
-            publish: PublishRule::Server,
-            presence: false,
-            hooks: Vec::new(),
             history: Some(HistoryRule::default()),
+            ..ChannelRule::of("t:*")
         }];
         settings
     }

@@ -290,6 +290,7 @@ impl History {
     }
 }
 
+#[doc(hidden)]
 impl ClusterPart for History {
     fn link(&self) -> &PartLink {
         &self.link
@@ -307,6 +308,7 @@ impl ClusterPart for History {
     }
 }
 
+#[doc(hidden)]
 impl MetricSource for History {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         self.storage.write_metrics(&self.metrics, writer);

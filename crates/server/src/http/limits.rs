@@ -13,58 +13,58 @@ use serde_json::{Map, Value, json};
 use crate::feature::Part;
 use crate::settings::{Settings, section_limits};
 
-/// Hosts whose page is kept. A server has few; with more, the oldest is dropped.
+/// Hosts whose answer is kept. A server has few; with more, the oldest is dropped.
 const HOSTS_MAX: usize = 8;
-/// A page for a longer host is not kept.
+/// An answer for a longer host is not kept.
 const HOST_BYTES_MAX: usize = 255;
-/// A site of another origin that embeds pages needs the limits too. They are the same for everybody.
+/// A site of another origin needs the limits too. They are the same for everybody.
 const HEADERS: [(HeaderName, &str); 2] =
     [(header::CONTENT_TYPE, "application/json"), (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
 
 /// The rows of the server itself and the parts that add to them. Neither changes while the server runs,
-/// so the page of a host is written once: every visitor of a page requests it.
-struct LimitsPage {
+/// so the answer for a host is written once: every browser requests it.
+struct LimitsAnswer {
     limits: Map<String, Value>,
     parts: Vec<Arc<dyn Part>>,
     written: Mutex<Vec<(Option<String>, Bytes)>>,
 }
 
-impl LimitsPage {
+impl LimitsAnswer {
     fn of(&self, host: Option<&str>) -> Bytes {
         let known = |(known, _): &&(Option<String>, Bytes)| known.as_deref() == host;
-        if let Some((_, page)) = self.written.lock().iter().find(known) {
-            return page.clone();
+        if let Some((_, answer)) = self.written.lock().iter().find(known) {
+            return answer.clone();
         }
         let mut response = self.limits.clone();
         self.parts.iter().for_each(|part| part.describe_limits(host, &mut response));
-        let page = Bytes::from(Value::from(response).to_string());
+        let answer = Bytes::from(Value::from(response).to_string());
         if host.is_none_or(|host| host.len() <= HOST_BYTES_MAX) {
             let mut written = self.written.lock();
             if written.len() == HOSTS_MAX {
                 written.remove(0);
             }
-            written.push((host.map(str::to_owned), page.clone()));
+            written.push((host.map(str::to_owned), answer.clone()));
         }
-        page
+        answer
     }
 }
 
 pub(super) fn routes(settings: &Settings, parts: Vec<Arc<dyn Part>>) -> Router {
     let mut limits = limits(settings);
     if watchfire_traces::is_on() {
-        // Tells browsers to trace this share of their page loads.
+        // Tells browsers to trace this share of their loads.
         limits.insert("traces".into(), json!({ "sample": settings.traces.sample }));
     }
-    let page = LimitsPage { limits, parts, written: Mutex::default() };
-    Router::new().route("/limits", get(show)).with_state(Arc::new(page))
+    let answer = LimitsAnswer { limits, parts, written: Mutex::default() };
+    Router::new().route("/limits", get(show)).with_state(Arc::new(answer))
 }
 
 async fn show(
-    State(page): State<Arc<LimitsPage>>,
+    State(answer): State<Arc<LimitsAnswer>>,
     headers: HeaderMap,
 ) -> ([(HeaderName, &'static str); 2], Bytes) {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    (HEADERS, page.of(host))
+    (HEADERS, answer.of(host))
 }
 
 fn limits(settings: &Settings) -> Map<String, Value> {
@@ -84,18 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn each_host_has_its_page_and_few_are_kept() {
+    fn each_host_has_its_answer_and_few_are_kept() {
         let parts: Vec<Arc<dyn Part>> = vec![Arc::new(Named)];
-        let page = LimitsPage { limits: Map::new(), parts, written: Mutex::default() };
+        let answer = LimitsAnswer { limits: Map::new(), parts, written: Mutex::default() };
         let long = "h".repeat(HOST_BYTES_MAX + 1);
         let hosts = (0..20).map(|number| format!("host-{number}")).chain([long]);
         for host in hosts.collect::<Vec<_>>().iter().chain(["host-19".to_owned()].iter()) {
             let expected = json!({ "host": host }).to_string();
-            assert_eq!(page.of(Some(host)), expected);
-            assert_eq!(page.of(Some(host)), expected, "the second time");
+            assert_eq!(answer.of(Some(host)), expected);
+            assert_eq!(answer.of(Some(host)), expected, "the second time");
         }
-        assert_eq!(page.of(None), r#"{"host":null}"#);
-        assert_eq!(page.written.lock().len(), HOSTS_MAX);
+        assert_eq!(answer.of(None), r#"{"host":null}"#);
+        assert_eq!(answer.written.lock().len(), HOSTS_MAX);
     }
 
     /// Every number of the section is listed, also the fixed ones.
@@ -105,11 +105,11 @@ mod tests {
         let listed = &limits(&settings)["limits"];
         let table = toml::Table::try_from(&settings.limits).unwrap();
         let numbers = table.iter().filter(|(_, value)| value.is_integer());
-        for name in numbers.map(|(name, _)| &name[..]).chain(["grids_max"]) {
+        for name in numbers.map(|(name, _)| &name[..]).chain(["longpoll_frames_max"]) {
             let limit = &listed[name];
             assert!(limit["value"].is_u64(), "limits.{name} is not listed");
             assert!(limit["when_reached"].is_string(), "limits.{name}");
         }
-        assert_eq!(listed.as_object().unwrap().len(), 28);
+        assert_eq!(listed.as_object().unwrap().len(), 12);
     }
 }

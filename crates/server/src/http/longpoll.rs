@@ -136,7 +136,7 @@ async fn post(
     let token = request_token(header, query.as_deref().unwrap_or(""));
     let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
         // As at Phoenix, which checks the origin of every request. Browsers send their origin with
-        // a POST, so a page can find out why its WebSocket was refused.
+        // a POST, so a script can find out why its WebSocket was refused.
         let origin = origin_in(&headers);
         let is_allowed = shared.connect_rules.allows_origin(origin, &host, from);
         return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
@@ -167,7 +167,7 @@ async fn post(
     }
 }
 
-/// A preflight request: whether a page of another origin may send a request.
+/// A preflight request: whether a site of another origin may send a request.
 async fn options(headers: HeaderMap) -> Response {
     let mut response = StatusCode::OK.into_response();
     let answer = response.headers_mut();

@@ -62,7 +62,7 @@ pub(crate) fn router(
     Router::new().fallback_service(router).layer(map_request(prepare))
 }
 
-/// Refuses the requests of pages that may not connect.
+/// Refuses the requests of sites that may not connect.
 async fn check_origin(
     State(shared): State<Arc<ProcessState>>,
     Extension(RequestedHost(host)): Extension<RequestedHost>,
@@ -75,7 +75,7 @@ async fn check_origin(
         return next.run(request).await;
     }
     shared.metrics.refused(ConnectRefusal::Origin.reason());
-    let reason = "pages of this origin may not use this server; see socket.check_origin\n";
+    let reason = "sites of this origin may not use this server; see socket.check_origin\n";
     (StatusCode::FORBIDDEN, reason).into_response()
 }
 

@@ -10,13 +10,13 @@ mod sockets;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use watchfire_metrics::NANOS_PER_SECOND;
+use watchfire_metrics::{NANOS_PER_SECOND, TIMES};
 use watchfire_sockets::{Count, HistogramTotals};
 
 pub use shard::ShardMetrics;
-use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
+use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick};
 pub use sockets::SocketMetrics;
-pub use watchfire_metrics::{Counter, CountersBy, MetricSource, MetricWriter};
+pub use watchfire_metrics::{Counter, CountersBy, MetricSource, MetricWriter, Times};
 
 /// Counts of the whole server.
 #[derive(Debug)]
@@ -31,8 +31,6 @@ pub struct Metrics {
     pub publishers_waited: Counter,
     /// Channels that an application's panic or error ended.
     pub(crate) crashes: Counter,
-    /// Signals of clients on other machines.
-    pub signals_outside: Counter,
     refusals: CountersBy<1>,
 }
 
@@ -44,7 +42,6 @@ impl Default for Metrics {
             broadcasts: Counter::default(),
             publishers_waited: Counter::default(),
             crashes: Counter::default(),
-            signals_outside: Counter::default(),
             refusals: CountersBy::new(["reason"]),
         }
     }
@@ -97,6 +94,7 @@ impl Metrics {
     }
 }
 
+#[doc(hidden)]
 impl MetricSource for Metrics {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         writer.gauges(
@@ -131,22 +129,6 @@ impl MetricSource for Metrics {
             ("hub_broadcasts", "Broadcasts published", broadcasts),
             ("hub_publishers_waited", "Publishers that waited for readers", waited),
             ("hub_deliveries", delivered, self.sum(|shard| &shard.deliveries)),
-            (
-                "pages_relayed_frames",
-                "Frames relayed between peers",
-                self.sum(|shard| &shard.relayed_frames),
-            ),
-            (
-                "pages_relayed_bytes",
-                "Bytes relayed between peers",
-                self.sum(|shard| &shard.relayed_bytes),
-            ),
-            ("pages_signals", "Signals relayed between peers", self.sum(|shard| &shard.signals)),
-            (
-                "pages_signals_outside",
-                "Signals of peers on other machines",
-                self.signals_outside.get(),
-            ),
         ] {
             writer.counter(name, help, value);
         }
@@ -165,11 +147,6 @@ impl MetricSource for Metrics {
                 "hub_fan_out_subscribers",
                 "Subscribers of a broadcast on a shard",
                 (FAN_OUTS, FAN_OUT_SIZES, 1.0),
-            ),
-            (
-                "pages_relay_seconds",
-                "Time from relayed data to its destination's queue",
-                (TIMES, RELAY_TIMES, NANOS_PER_SECOND),
             ),
         ] {
             self.write_histogram(writer, name, help, histogram);

@@ -2,26 +2,8 @@
 
 use std::time::Duration;
 
+use watchfire_metrics::TIMES;
 use watchfire_sockets::{Count, Histogram};
-
-/// Bounds of the histograms of times, in nanoseconds: from 0.1 ms to 10 s.
-pub(super) const TIMES: &[u64] = &[
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
-    250_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_500_000_000,
-    10_000_000_000,
-];
 
 /// Bounds of the histogram of fan-outs, in subscribers.
 pub(super) const FAN_OUTS: &[u64] = &[1, 3, 10, 30, 100, 1_000, 10_000, 100_000];
@@ -50,14 +32,7 @@ pub struct ShardMetrics {
     pub publishers_waited: Count,
     /// Broadcast messages given to a socket or session.
     pub deliveries: Count,
-    /// Relayed segments that the queue of their destination took.
-    pub relayed_frames: Count,
-    /// The bytes of those segments.
-    pub relayed_bytes: Count,
-    /// Relayed signals that the queue of their destination took.
-    pub signals: Count,
     join_times: Histogram,
-    relay_times: Histogram,
     broadcast_times: Histogram,
     fan_outs: Histogram,
 }
@@ -76,11 +51,7 @@ impl Default for ShardMetrics {
             broadcasts: Count::default(),
             publishers_waited: Count::default(),
             deliveries: Count::default(),
-            relayed_frames: Count::default(),
-            relayed_bytes: Count::default(),
-            signals: Count::default(),
             join_times: Histogram::new(TIMES),
-            relay_times: Histogram::new(TIMES),
             broadcast_times: Histogram::new(TIMES),
             fan_outs: Histogram::new(FAN_OUTS),
         }
@@ -98,11 +69,6 @@ impl ShardMetrics {
         self.join_times.observe(nanos(time));
     }
 
-    /// The queue of its destination took relayed data, this long after it arrived.
-    pub fn relay_took(&self, time: Duration) {
-        self.relay_times.observe(nanos(time));
-    }
-
     /// The last subscriber of the shard got a broadcast, this long after it was published.
     pub fn broadcast_took(&self, time: Duration, subscribers: u32) {
         self.broadcast_times.observe(nanos(time));
@@ -114,7 +80,6 @@ impl ShardMetrics {
 pub(super) type Pick = fn(&ShardMetrics) -> &Histogram;
 
 pub(super) const JOIN_TIMES: Pick = |shard| &shard.join_times;
-pub(super) const RELAY_TIMES: Pick = |shard| &shard.relay_times;
 pub(super) const BROADCAST_TIMES: Pick = |shard| &shard.broadcast_times;
 pub(super) const FAN_OUT_SIZES: Pick = |shard| &shard.fan_outs;
 

@@ -20,7 +20,7 @@
 //!
 //! The order of threads comes from the machine, not from the seed: a seed that fails may pass the next time. The
 //! replication of presences and histories under lost links has simulations of its own. Timeouts of silent
-//! clients, TLS, proxies, pages and sprites are not in it.
+//! clients, TLS, proxies and features are not in it.
 //!
 //! `MODEL_SEEDS` sets the number of seeds, and `MODEL_SEED` the first one; alone it runs one. The error of a seed has its steps.
 

@@ -96,12 +96,11 @@ impl Plan {
 
 fn rules(rng: &mut Rng) -> Vec<ChannelRule> {
     let rule = |pattern: &str, join, presence, hooks: &[Hook]| ChannelRule {
-        pattern: pattern.into(),
         join,
         publish: PublishRule::Clients,
         presence,
         hooks: hooks.to_vec(),
-        history: None,
+        ..ChannelRule::of(pattern)
     };
     let history = HistoryRule {
         messages: rng.between(1, 6) as u32,

@@ -134,12 +134,12 @@ fn with_tokens(auth: Arc<dyn Auth>, application: OnConnect) -> OnConnect {
                 );
             }
             tracing::debug!(from = %connect.from, fault, reason, "token refused");
-            Refused
+            Refused::because("")
         })?;
         let mut connected = application(connect)?;
         if let Some(grant) = grant {
             connected.id.get_or_insert_with(|| grant.id.clone().into());
-            connected.attach_token(Arc::new(SocketToken::new(grant)));
+            connected.data_mut().token = Some(Arc::new(SocketToken::new(grant)));
         }
         Ok(connected)
     })
@@ -160,7 +160,7 @@ fn is_due(logged: &mut HashMap<&'static str, SystemInstant>, fault: &'static str
 fn with_addresses(others: OnConnect) -> OnConnect {
     Arc::new(move |connect: &Connect<'_>| {
         let mut connected = others(connect)?;
-        connected.attach_address(connect.from.ip());
+        connected.data_mut().address = Some(connect.from.ip());
         Ok(connected)
     })
 }

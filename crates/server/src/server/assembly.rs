@@ -122,6 +122,8 @@ impl Assembly {
         let feature_addresses = definition.addresses_of(&listeners);
         let Definition { settings, features, registry, .. } = definition;
         let (base, report_wakes) = Base::build(settings, plan, role)?;
+        let figures: Vec<_> = features.iter().flat_map(|each| each.figures()).copied().collect();
+        let troubles: Vec<_> = features.iter().flat_map(|each| each.troubles()).copied().collect();
         let mut of_features: Vec<Arc<dyn Part>> = Vec::new();
         for (feature, listeners) in features.iter().zip(listeners.0) {
             let foundation = Foundation {
@@ -136,6 +138,8 @@ impl Assembly {
                 report_waker: &base.report_waker,
                 presence: &base.presence,
                 history: base.history.as_ref(),
+                figures: &figures,
+                troubles: &troubles,
                 is_successor: role.is_successor,
                 listeners: RefCell::new(listeners),
             };

@@ -22,24 +22,28 @@ impl Part for BuildInfo {
     }
 }
 
+#[doc(hidden)]
 impl Part for Metrics {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         MetricSource::write_metrics(self, writer);
     }
 }
 
+#[doc(hidden)]
 impl Part for Cluster {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         MetricSource::write_metrics(self, writer);
     }
 }
 
+#[doc(hidden)]
 impl Part for Endpoint {
     fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self]
     }
 }
 
+#[doc(hidden)]
 impl Part for ReplicatedPresence {
     fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self]
@@ -50,6 +54,7 @@ impl Part for ReplicatedPresence {
     }
 }
 
+#[doc(hidden)]
 impl Part for Addresses {
     fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self]
@@ -60,6 +65,7 @@ impl Part for Addresses {
     }
 }
 
+#[doc(hidden)]
 impl Part for History {
     fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self]

@@ -51,11 +51,12 @@ impl Definition {
     /// the others that it needs, and that no rule of the settings has a topic of a feature.
     pub fn check_features(&self) -> Result<(), StartError> {
         for feature in &self.features {
-            self.settings.channels.check_beside(feature.topics()).map_err(StartError::Rule)?;
+            let topics = feature.topics(&self.settings);
+            self.settings.channels.check_beside(&topics).map_err(StartError::Rule)?;
         }
         let read = self.section_types();
         let mut set = self.settings.of_features.types();
-        if let Some(unread) = set.find(|set| !read.iter().any(|read| read.name() == set.name())) {
+        if let Some(unread) = set.find(|set| !read.iter().any(|read| read == set)) {
             let (section, feature) = (unread.name(), unread.crate_name());
             return Err(StartError::Unread { section, feature });
         }

@@ -77,13 +77,11 @@ impl Server {
     /// Sets the rule that accepts or refuses sockets. Without a rule, all are accepted.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use watchfire::{Connected, Refused, Server, Settings};
     ///
     /// let server = Server::new(Settings::default()).on_connect(|connect| {
-    ///     let name = connect.params.text("name").ok_or(Refused)?;
-    ///     let id = Some(format!("users:{name}"));
-    ///     Ok(Connected { id, assigns: Some(Arc::new(name.to_owned())) })
+    ///     let name = connect.params.text("name").ok_or(Refused::because("no name"))?;
+    ///     Ok(Connected::default().with_id(format!("users:{name}")).with_assigns(name.to_owned()))
     /// });
     /// ```
     pub fn on_connect(

@@ -43,7 +43,6 @@ pub(super) fn start(
         settings: &settings,
         addresses: sockets.local_addrs(),
         adopter: sockets.adopter(),
-        proxies: &shared.proxies,
         websocket_path: &shared.websocket_path,
         processes,
         is_first,

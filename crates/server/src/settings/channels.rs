@@ -10,10 +10,6 @@ section! {
     /// The channels that the server has without an application.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ChannelSettings {
-        /// Whether any client may join the topics rooms:* and send messages to everyone there. The
-        /// chat of the web client needs it. Such rooms are an open relay: on a public server, leave
-        /// them off.
-        open_rooms: bool = false;
         /// Channels by topic pattern, without a line of code. The first rule that matches a topic
         /// applies, after the server's own topics and an application's channels. A rule in the form
         /// of a table:
@@ -37,16 +33,13 @@ section! {
 /// A channel for the topics of one pattern.
 ///
 /// ```
-/// use watchfire::{ChannelRule, HistoryRule, JoinRule, PublishRule, Server, Settings};
+/// use watchfire::{ChannelRule, HistoryRule, JoinRule, Server, Settings};
 ///
 /// let mut settings = Settings::default();
 /// settings.channels.rules.push(ChannelRule {
-///     pattern: "news:*".into(),
 ///     join: JoinRule::Anyone,
-///     publish: PublishRule::Server,
-///     presence: false,
-///     hooks: Vec::new(),
 ///     history: Some(HistoryRule { messages: 20, ..HistoryRule::default() }),
+///     ..ChannelRule::of("news:*")
 /// });
 /// assert!(Server::new(settings).check().is_ok());
 /// ```
@@ -96,6 +89,15 @@ pub enum PublishRule {
     Server,
 }
 
+/// Topics of a feature, for which there are no rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnTopics {
+    /// An exact topic, or a prefix with one `*` at the end.
+    pub pattern: &'static str,
+    /// The setting by which the feature has them, such as `channels.open_chat`. `None`: it always has them.
+    pub setting: Option<&'static str>,
+}
+
 /// The bounds of a topic's history. The server drops the oldest message first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -134,8 +136,6 @@ const HISTORY_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The topic of heartbeats.
 const PROTOCOL: &str = watchfire_channels::event::PHOENIX_TOPIC;
-/// The topics of `channels.open_rooms`.
-const ROOMS: &str = "rooms:*";
 /// Rules are searched one after the other, so they are few.
 const RULES_MAX: usize = 1_000;
 
@@ -189,13 +189,17 @@ pub enum RuleError {
         /// The pattern of the server's own topics.
         built_in: &'static str,
     },
-    /// The pattern matches a topic of `channels.open_rooms`.
+    /// The pattern matches a topic that a feature has by a setting.
     #[error(
-        "cannot use the pattern {pattern:?} together with channels.open_rooms, which has the topics {ROOMS:?}: turn it off, or use another prefix"
+        "cannot use the pattern {pattern:?} together with {setting}, which has the topics {built_in:?}: turn it off, or use another prefix"
     )]
-    OpenRooms {
+    OfSetting {
         /// The pattern.
         pattern: String,
+        /// The pattern of the feature's topics.
+        built_in: &'static str,
+        /// The setting.
+        setting: &'static str,
     },
     /// A rule has hooks, and there is no backend.
     #[error(
@@ -270,9 +274,6 @@ impl ChannelSettings {
             if pattern == PROTOCOL {
                 return Err(RuleError::BuiltIn { pattern, built_in: PROTOCOL });
             }
-            if self.open_rooms && overlaps(&pattern, ROOMS) {
-                return Err(RuleError::OpenRooms { pattern });
-            }
             if let Some(field) = rule.history.as_ref().and_then(HistoryRule::invalid_field) {
                 return Err(RuleError::History { pattern, field });
             }
@@ -284,17 +285,35 @@ impl ChannelSettings {
     }
 
     /// Checks the rules beside the topics that a feature of the server has itself.
-    pub(crate) fn check_beside(&self, topics: &[&'static str]) -> Result<(), RuleError> {
+    pub(crate) fn check_beside(&self, topics: &[OwnTopics]) -> Result<(), RuleError> {
         for ChannelRule { pattern, .. } in &self.rules {
-            if let Some(built_in) = topics.iter().find(|own| overlaps(pattern, own)) {
-                return Err(RuleError::BuiltIn { pattern: pattern.clone(), built_in });
-            }
+            let Some(own) = topics.iter().find(|own| overlaps(pattern, own.pattern)) else {
+                continue;
+            };
+            let (pattern, built_in) = (pattern.clone(), own.pattern);
+            return Err(match own.setting {
+                Some(setting) => RuleError::OfSetting { pattern, built_in, setting },
+                None => RuleError::BuiltIn { pattern, built_in },
+            });
         }
         Ok(())
     }
 }
 
 impl ChannelRule {
+    /// A rule for the topics of a pattern, as in a file without the other keys: a client needs a token to join,
+    /// and only the server's side may send.
+    pub fn of(pattern: impl Into<String>) -> Self {
+        ChannelRule {
+            pattern: pattern.into(),
+            join: JoinRule::Token,
+            publish: PublishRule::Server,
+            presence: false,
+            hooks: Vec::new(),
+            history: None,
+        }
+    }
+
     /// Checks the hooks. `has_backend`: there is a server that can be asked.
     pub(crate) fn check_hooks(&self, has_backend: bool) -> Result<(), RuleError> {
         let pattern = || self.pattern.clone();
@@ -343,15 +362,7 @@ mod tests {
     #[test]
     fn a_rule_is_closed_unless_it_says_otherwise() {
         let settings = parse("[[rules]]\npattern = \"orders:*\"");
-        let rule = ChannelRule {
-            pattern: "orders:*".into(),
-            join: JoinRule::Token,
-            publish: PublishRule::Server,
-            presence: false,
-            hooks: vec![],
-            history: None,
-        };
-        assert_eq!(settings.rules, [rule]);
+        assert_eq!(settings.rules, [ChannelRule::of("orders:*")]);
         assert_eq!(settings.check(true), Ok(()));
         let error = settings.check(false).unwrap_err();
         assert_eq!(error, RuleError::NoKey { pattern: "orders:*".into() });
@@ -420,34 +431,38 @@ mod tests {
 
     #[test]
     fn a_rule_cannot_match_a_topic_of_the_server() {
-        const PAGES: [&str; 3] = ["page:*", "sprites:*", "site"];
-        let check_beside_pages = |pattern: &str| {
+        let topics = |pattern, setting| OwnTopics { pattern, setting };
+        let of_feature = [
+            topics("game:*", None),
+            topics("lobby", None),
+            topics("chat:*", Some("channels.open_chat")),
+        ];
+        let check_beside_feature = |pattern: &str| {
             let settings = parse(&format!("[[rules]]\npattern = \"{pattern}\""));
-            settings.check(true).and_then(|()| settings.check_beside(&PAGES))
+            settings.check(true).and_then(|()| settings.check_beside(&of_feature))
         };
         for (pattern, built_in) in [
-            ("page:*", "page:*"),
-            ("page:x", "page:*"),
-            ("pa*", "page:*"),
-            ("*", "page:*"),
-            ("sprites:a*", "sprites:*"),
-            ("site", "site"),
-            ("sit*", "site"),
+            ("game:*", "game:*"),
+            ("game:x", "game:*"),
+            ("ga*", "game:*"),
+            ("*", "game:*"),
+            ("lobby", "lobby"),
+            ("lob*", "lobby"),
             ("phoenix", "phoenix"),
         ] {
             let expected = RuleError::BuiltIn { pattern: pattern.into(), built_in };
-            assert_eq!(check_beside_pages(pattern), Err(expected), "{pattern}");
+            assert_eq!(check_beside_feature(pattern), Err(expected), "{pattern}");
         }
-        for pattern in ["page", "pages:*", "sites", "site:*", "phoenix:*", "rooms:*"] {
-            assert_eq!(check_beside_pages(pattern), Ok(()), "{pattern}");
+        for pattern in ["game", "games:*", "lobbies", "lobby:*", "phoenix:*"] {
+            assert_eq!(check_beside_feature(pattern), Ok(()), "{pattern}");
         }
         // Without the feature, its topics are those of any application.
-        for pattern in ["page:*", "page:x", "*", "sprites:a*", "site"] {
+        for pattern in ["game:*", "game:x", "*", "chat:a*", "lobby"] {
             assert_eq!(check_of(&[pattern]), Ok(()), "{pattern}");
         }
-        let settings = parse("open_rooms = true\n[[rules]]\npattern = \"rooms:lobby\"");
-        let error = settings.check(true).unwrap_err();
-        assert_eq!(error, RuleError::OpenRooms { pattern: "rooms:lobby".into() });
+        let error = check_beside_feature("chat:lobby").unwrap_err().to_string();
+        let expected = "together with channels.open_chat, which has the topics \"chat:*\"";
+        assert!(error.contains(expected), "{error}");
     }
 
     #[test]

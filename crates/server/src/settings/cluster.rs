@@ -26,7 +26,7 @@ section! {
         /// different ones.
         prefix: String = "watchfire".into();
         /// A key of at least 16 bytes, the same on all machines of the cluster. The secret for the
-        /// tokens of sessions and sprites is derived from it. Empty: the first machine makes a
+        /// tokens of sessions and of features is derived from it. Empty: the first machine makes a
         /// secret and sends it to the others over NATS.
         key: String = String::new();
         /// Where JetStream of NATS keeps the messages of topics with a history: "file" or "memory". A change

@@ -11,7 +11,9 @@ mod sections;
 mod tests;
 mod traces;
 
-pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
+pub use channels::{
+    ChannelRule, ChannelSettings, HistoryRule, JoinRule, OwnTopics, PublishRule, RuleError,
+};
 pub use cluster::{ClusterSettings, HistoryStorage};
 pub use limits::Limits;
 pub use sections::{LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings};

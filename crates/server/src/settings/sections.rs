@@ -42,7 +42,7 @@ pub struct Settings {
     pub cluster: ClusterSettings,
     /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     pub tls: TlsSettings,
-    /// Limits on the resources of a client, address, page or shard.
+    /// Limits on the resources of a client, address or shard.
     pub limits: Limits,
     /// Level and format of the log.
     pub log: LogSettings,
@@ -67,8 +67,9 @@ impl Settings {
     /// The first setting that is zero and must not be. For other settings, zero has a meaning: no
     /// limit, a limit that is derived, no wait.
     pub(crate) fn zero(&self) -> Option<&'static str> {
-        let Settings { socket, limits, auth, hooks, .. } = self;
-        socket.zero().or(auth.zero()).or(hooks.zero()).or(limits.zero())
+        let Settings { socket, limits, auth, hooks, of_features, .. } = self;
+        let own = socket.zero().or(auth.zero()).or(hooks.zero()).or(limits.zero());
+        own.or(of_features.zero())
     }
 }
 
@@ -141,7 +142,7 @@ section! {
         /// Event loops, each with its own listener; 0 for one per core.
         shards: u16 = 0;
         /// Processes behind the same port, for when one may not have enough open files. Topics,
-        /// presence, pages and grids span them. 0 for the number that `limits.sockets_max` needs under
+        /// presence and the state of features span them. 0 for the number that `limits.sockets_max` needs under
         /// the open-file limit.
         processes: u16 = 1;
         /// Period over which a stop spreads the closing of its sockets, so that clients do not
@@ -191,13 +192,6 @@ section! {
         /// and a half times this long without a poll.
         #[serde(with = "humantime_serde")]
         longpoll_window: Duration = Duration::from_secs(10);
-        /// How long a sprites poll over plain HTTP waits before it gets an empty response.
-        #[serde(with = "humantime_serde")]
-        sprites_window: Duration = Duration::from_secs(120);
-        /// How long the slot of a client that left a grid of sprites stays reserved. A reload gets
-        /// it back.
-        #[serde(with = "humantime_serde")]
-        reservation_period: Duration = Duration::from_secs(10);
     }
 }
 

@@ -44,16 +44,18 @@ fn the_error_for_an_unknown_key_names_the_nearest_known_key() {
         error.to_string(),
         "my.toml: there is no setting `limits.frame_byte_max`; did you mean `limits.frame_bytes_max`?"
     );
-    let error = layers.text("my.toml", "[limits]\ngrids_max = 1").unwrap_err().to_string();
-    assert_eq!(error, "my.toml: cannot set `limits.grids_max`: its value is fixed; remove it");
+    let error =
+        layers.text("my.toml", "[limits]\nlongpoll_frames_max = 1").unwrap_err().to_string();
+    let fixed = "my.toml: cannot set `limits.longpoll_frames_max`: its value is fixed; remove it";
+    assert_eq!(error, fixed);
     let error = layers.text("my.toml", "[limit]\nframe_bytes_max = 1").unwrap_err();
     assert!(error.to_string().ends_with("did you mean `[limits]`?"), "{error}");
     let variable = ("WATCHFIRE_SERVER_LISTN".to_owned(), "x".to_owned());
     let error = layers.environment([variable]).unwrap_err();
     assert!(error.to_string().ends_with("did you mean `WATCHFIRE_SERVER_LISTEN`?"), "{error}");
-    let variable = ("WATCHFIRE_LIMTS_PEERS_PER_PAGE_MAX".to_owned(), "9".to_owned());
+    let variable = ("WATCHFIRE_LIMTS_SOCKETS_PER_ADDRESS_MAX".to_owned(), "9".to_owned());
     let error = layers.environment([variable]).unwrap_err().to_string();
-    let nearest = "did you mean `WATCHFIRE_LIMITS_PEERS_PER_PAGE_MAX`?";
+    let nearest = "did you mean `WATCHFIRE_LIMITS_SOCKETS_PER_ADDRESS_MAX`?";
     assert!(error.ends_with(nearest), "{error}");
 }
 

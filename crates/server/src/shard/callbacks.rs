@@ -12,8 +12,8 @@ use super::ServerShard;
 use super::clients::{ClientChannel, Clients};
 use super::process_state::ProcessState;
 use crate::channel_api::{
-    AnyChannel, AnyStates, ChannelAddress, Crash, Effect, HandleIn, Outcome, ReplyTo, Socket,
-    StateId, encoding,
+    AnyChannel, AnyStates, ChannelAddress, Crash, Effect, HandleIn, LaterReply, Outcome, ReplyTo,
+    Socket, StateId, encoding,
 };
 
 /// Runs callbacks of an application's channels, and has the states of these.
@@ -50,7 +50,7 @@ impl Callbacks {
             reference,
             id,
             continued: None,
-            assigns: details.and_then(|details| details.assigns.as_ref()),
+            data: details.and_then(|details| details.data.as_deref()),
             presence: &mut channel.presence,
             presences: &shared.presence,
             endpoint: &shared.endpoint,
@@ -93,6 +93,10 @@ impl ServerShard {
         match result {
             Ok(Outcome::NoReply) => {}
             Ok(Outcome::Reply(reply)) => self.reply(sockets, &reply_to, &reply),
+            Ok(Outcome::Later(LaterReply(answer))) => {
+                let endpoint = self.shared.endpoint.clone();
+                tokio::spawn(async move { endpoint.reply(reply_to, answer.await) });
+            }
             Ok(Outcome::Stop) => self.stop(sockets, key, id),
             Ok(Outcome::StopWith(reply)) => {
                 self.reply(sockets, &reply_to, &reply);

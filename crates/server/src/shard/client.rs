@@ -1,8 +1,6 @@
 //! A client of a shard, and the records of its subscriptions.
 
-use std::any::Any;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId, Subscriptions};
@@ -13,7 +11,7 @@ use super::connect_rules::ConnectQuestion;
 use super::process_state::ProcessState;
 use super::session::Session;
 use crate::addresses::CountedAddress;
-use crate::channel_api::{Body, Connected, StateId};
+use crate::channel_api::{Body, Connected, SocketData, StateId};
 use crate::settings::Limits;
 
 /// Data from a request's head that [`super::ServerShard`] needs when the connection is opened or parked.
@@ -57,7 +55,7 @@ pub(super) struct Client {
     pub serializer: Serializer,
     /// How many clients had this client's key before.
     pub generation: u32,
-    /// `None` for a client without an id, assigns and a counted address, as most are.
+    /// `None` for a client without an id, data and a counted address, as most are.
     pub details: Option<Box<ConnectionDetails>>,
 }
 
@@ -105,7 +103,7 @@ pub(super) enum Transport {
 
 /// Details of a client from its request to connect.
 pub(super) struct ConnectionDetails {
-    pub assigns: Option<Arc<dyn Any + Send + Sync>>,
+    pub data: Option<Box<SocketData>>,
     /// The subscription to the topic of the socket's id.
     pub id: Option<SubscriptionId>,
     /// The address that the client counts against.

@@ -110,8 +110,8 @@ impl Clients {
             details: None,
         }));
         let id = connected.id.map(|id| self.subscribe(key, &id_topic(&id), 0, Use::SocketId));
-        if id.is_some() || counted.is_some() || connected.assigns.is_some() {
-            let details = ConnectionDetails { assigns: connected.assigns, id, counted };
+        if id.is_some() || counted.is_some() || connected.data.is_some() {
+            let details = ConnectionDetails { data: connected.data, id, counted };
             self[key].details = Some(Box::new(details));
         }
         key
@@ -386,8 +386,7 @@ pub(super) mod tests {
     #[test]
     fn the_topic_of_an_id_is_no_channel_and_ends_with_its_client() {
         let mut clients = clients();
-        let key =
-            add(&mut clients, Connected { id: Some("users:1".into()), ..Connected::default() });
+        let key = add(&mut clients, Connected::default().with_id("users:1"));
         let id = clients.find(key, &id_topic("users:1")).expect("it is subscribed");
         assert!(matches!(clients.record(id).used_by, Use::SocketId));
         assert_eq!(clients.client_at(clients.address(id)), None);

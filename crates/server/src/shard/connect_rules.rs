@@ -10,7 +10,7 @@ use watchfire_hooks::{ConnectBody, ConnectVerdict, Hooks, Question, Slot};
 use super::refused_origins::RefusedOrigins;
 use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
-use crate::channel_api::{Connect, Connected, Crash, Endpoint, OnConnect, caught};
+use crate::channel_api::{Connect, Connected, Crash, Endpoint, OnConnect, Refused, caught};
 use crate::hooks::ConnectReply;
 use crate::metrics::Metrics;
 use crate::own_client::OwnClientKey;
@@ -21,14 +21,14 @@ use crate::settings::Hook;
 pub(crate) enum ConnectRefusal {
     /// The query cannot be parsed.
     InvalidQuery,
-    /// The client's page comes from an origin that may not connect.
+    /// The client's site has an origin that may not connect.
     Origin,
     /// The client requested only subprotocols that the server does not have.
     Subprotocol,
     /// The client requested a serializer that does not exist.
     Version,
     /// The application refused the client.
-    Application,
+    Application(Refused),
     /// The parameters are too large to ask the backend about them.
     ParamsTooLarge,
     /// The backend refused the client.
@@ -47,7 +47,7 @@ impl ConnectRefusal {
             ConnectRefusal::Origin => "connect_origin",
             ConnectRefusal::Subprotocol => "connect_subprotocol",
             ConnectRefusal::Version => "connect_version",
-            ConnectRefusal::Application => "connect_application",
+            ConnectRefusal::Application(_) => "connect_application",
             ConnectRefusal::ParamsTooLarge => "connect_params",
             ConnectRefusal::Backend => "connect_backend",
             ConnectRefusal::NoBackend => "connect_backend_unavailable",
@@ -58,6 +58,7 @@ impl ConnectRefusal {
     pub(super) fn status(self) -> u16 {
         match self {
             ConnectRefusal::InvalidQuery => 400,
+            ConnectRefusal::Application(refused) => refused.status,
             ConnectRefusal::ParamsTooLarge => 414,
             ConnectRefusal::NoBackend => 503,
             ConnectRefusal::TooManySockets => 429,
@@ -70,6 +71,7 @@ impl ConnectRefusal {
             ConnectRefusal::TooManySockets => {
                 "too many sockets from this address; close some, or wait\n"
             }
+            ConnectRefusal::Application(refused) => refused.reason,
             _ => "",
         }
     }
@@ -87,7 +89,7 @@ pub(crate) struct ConnectRequest<'a> {
 }
 
 /// The origin of a request. Several origins, or one that is not text, are `""`, which is the origin
-/// of no page: a request is without an origin only if it has no such header.
+/// of no site: a request is without an origin only if it has no such header.
 pub(crate) fn origin_of<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a str> {
     let origin = values.next()?;
     match values.next() {
@@ -165,7 +167,7 @@ impl ConnectRules {
             ConnectVerdict::Allowed(token) => {
                 if let Some(token) = token {
                     connected.id = Some(token.grant().id.clone().into());
-                    connected.replace_token(token);
+                    connected.data_mut().token = Some(token);
                 }
                 return Ok(connected);
             }
@@ -181,7 +183,7 @@ impl ConnectRules {
         tracing::debug!(%from, reason = refusal.reason(), "connect refused");
     }
 
-    /// Whether a page of this origin may connect, by a request to this host. Logs a refusal.
+    /// Whether a site of this origin may connect, by a request to this host. Logs a refusal.
     pub fn allows_origin(&self, origin: Option<&str>, host: &str, from: SocketAddr) -> bool {
         let host = self.public_host.as_deref().unwrap_or(host);
         let is_rebound = self.public_host.is_none()
@@ -218,11 +220,11 @@ impl ConnectRules {
     /// Asks the application's rule about a client. A rule that panics refuses.
     fn ask_application(&self, connect: &Connect<'_>) -> Result<Connected, ConnectRefusal> {
         match caught(|| (self.on_connect)(connect)) {
-            Ok(decided) => decided.map_err(|_| ConnectRefusal::Application),
+            Ok(decided) => decided.map_err(ConnectRefusal::Application),
             Err(Crash(reason)) => {
                 self.metrics.crashes.inc();
                 tracing::warn!(reason, "connect crashed");
-                Err(ConnectRefusal::Application)
+                Err(ConnectRefusal::Application(Refused::because("")))
             }
         }
     }

@@ -13,7 +13,7 @@ use super::client::{Client, Use};
 use super::spans::join_span;
 use super::waiting_joins::{PendingMessage, PendingMessages, ReadyJoin, Wait};
 use crate::channel_api::{
-    ChannelAddress, Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding, token_in,
+    ChannelAddress, Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding,
 };
 
 impl ServerShard {
@@ -62,7 +62,7 @@ impl ServerShard {
         }
         let check = self.shared.registry.join_check(number)?;
         let details = self.clients[key].details.as_ref();
-        let token = details.and_then(|details| token_in(details.assigns.as_ref()?));
+        let token = details.and_then(|details| details.data.as_ref()?.token.as_deref());
         match caught(|| check(&message.topic, token, message.payload)) {
             Ok(Err(Refusal(NotJoined::Refused(response)))) => Some(Reply::error(response)),
             // The channel's `join` does the same, and its crash is counted.

@@ -3,8 +3,8 @@
 //! [`ServerShard`] is a [`watchfire_sockets::SocketHandler`]. It passes received messages to the protocol
 //! cores and to channels, and sends their results. This file has its state and the calls of the event
 //! loop; `receiving` decodes messages and applies the protocol's rules and the rate limits; `joining`
-//! handles joins and leaves; `callbacks` handles the results of an application's callbacks, and `relay` the
-//! effects that they requested; `questions` answers questions of other threads.
+//! handles joins and leaves; `callbacks` handles the results of an application's callbacks, and `effects`
+//! the effects that they requested; `questions` answers questions of other threads.
 //!
 //! Everything else is a part. A part owns its state, and gets what it needs as arguments:
 //!
@@ -26,7 +26,7 @@
 //!
 //! A message to a client may end it. A message to a WebSocket closes the socket when the queue is
 //! full, and a message to a long-poll session ends the session. Any call into a channel sends
-//! messages, also to other clients: the push of a presence list, the reply to a relayed frame. If
+//! messages, also to other clients: the push of a presence list, the reply to forwarded data. If
 //! such a message removed its client, the code that sent it would hold a channel that is gone.
 //!
 //! So no message removes a client. A closed socket is reported by `crates/sockets` in a call of its
@@ -42,7 +42,7 @@
 //! `socket.slow_timeout`. That crate alone knows how much a socket has read. It then calls
 //! `handle_close` here, and the client's channels end as for any other close.
 //!
-//! This folder adds three rules. Publishers wait for a queue that is full and moves (`backpressure`). A relayed frame is offered with a lower bound (`relay`): when the
+//! This folder adds three rules. Publishers wait for a queue that is full and moves (`backpressure`). Forwarded data is offered with a lower bound (`effects`): when the
 //! queue is over half of the limit, the sender gets an error and may send to another peer, and the
 //! socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
 //! ends the session when it is full and the client does not poll.
@@ -56,6 +56,7 @@ mod connecting;
 mod connection_scan;
 mod connections;
 mod deliveries;
+mod effects;
 mod histories;
 mod joining;
 mod long_polls;
@@ -65,7 +66,6 @@ mod process_state;
 mod questions;
 mod receiving;
 mod refused_origins;
-mod relay;
 mod session;
 mod spans;
 mod subscriptions;
@@ -300,8 +300,8 @@ impl ServerShard {
                 self.upgrades.decide(&mut self.clients, sockets, key, socket, info);
             }
             ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
-            ShardMessage::Relay { kind, to, data, ack, arrived } => {
-                self.relay(sockets, kind, to, &data, ack, arrived)
+            ShardMessage::Forward { kind, to, data, ack, arrived } => {
+                self.forward(sockets, kind, to, &data, ack, arrived)
             }
             ShardMessage::Ready => {
                 self.resume_subscribed_joins(sockets);

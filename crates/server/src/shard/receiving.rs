@@ -125,10 +125,10 @@ impl ServerShard {
         let action = watchfire_channels::route(message, join_ref, joined, &bounds);
 
         let is_join = matches!(action, Action::Join | Action::Rejoin);
-        let is_relay = matches!(message.payload, Payload::Binary(_))
-            && found
-                .is_some_and(|id| self.shared.registry.is_relay(self.clients.record(id).number));
-        let counts = !is_relay && !matches!(action, Action::Heartbeat);
+        let number = found.map(|id| self.clients.record(id).number);
+        let has_own_limits = matches!(message.payload, Payload::Binary(_))
+            && number.is_some_and(|number| self.shared.registry.has_own_limits(number));
+        let counts = !has_own_limits && !matches!(action, Action::Heartbeat);
         if counts && !self.clients[key].rates.spend(sockets.now(), is_join, limits) {
             let (reason, name, max) = match is_join {
                 true => (

@@ -18,7 +18,7 @@ const ORIGIN_BYTES_MAX: usize = 255;
 pub(crate) struct RefusedOrigins(Mutex<HashMap<String, Instant>>);
 
 impl RefusedOrigins {
-    /// Logs that a page of this origin was refused, unless it was logged less than a minute ago.
+    /// Logs that a site of this origin was refused, unless it was logged less than a minute ago.
     pub fn log(&self, origin: &str, host: &str) {
         if !self.is_due(origin, Instant::now()) {
             return;
@@ -27,7 +27,7 @@ impl RefusedOrigins {
             Ok(_) => tracing::warn!(
                 ?origin,
                 ?host,
-                "cannot accept a client: the origin of its page is not that of the server; set \
+                "cannot accept a client: its origin is not that of the server; set \
                  server.public_url to the address of the server, or add the origin to \
                  socket.check_origin, as in {}",
                 advice(origin)
@@ -36,8 +36,8 @@ impl RefusedOrigins {
             Err(_) => tracing::warn!(
                 ?origin,
                 ?host,
-                "cannot accept a client: the origin of its page is not that of the server, and has \
-                 no host; open the page from a web server, or set socket.check_origin = [\"any\"]"
+                "cannot accept a client: its origin is not that of the server, and has \
+                 no host; open the site from a web server, or set socket.check_origin = [\"any\"]"
             ),
         }
     }

@@ -63,6 +63,10 @@ impl Channel for Desk {
                 socket.broadcast("bytes", payload)?;
                 Outcome::Reply(Reply::ok(payload))
             }
+            "future" => Outcome::later(async {
+                tokio::task::yield_now().await;
+                Reply::ok(json!("from a future"))
+            }),
             "bye" => Outcome::StopWith(Reply::ok(json!("bye"))),
             _ => Outcome::Reply(Reply::because("unknown event")),
         })
@@ -83,11 +87,12 @@ impl Channel for Desk {
 fn desk() -> Server {
     Server::new(settings()).channel("desk:*", Desk).on_connect(|connect| {
         match connect.params.text("user") {
-            Some("refused") => Err(Refused),
-            user => Ok(Connected {
-                id: user.map(|user| format!("users:{user}")),
-                assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
-            }),
+            Some("refused") => Err(Refused::because("not you").with_status(401)),
+            Some(user) => {
+                let connected = Connected::default().with_id(format!("users:{user}"));
+                Ok(connected.with_assigns(user.to_owned()))
+            }
+            None => Ok(Connected::default()),
         }
     })
 }
@@ -131,6 +136,12 @@ fn a_join_that_panics_gets_an_error_and_leaves_no_state() {
     let reply = client.join("desk:2", json!({ "panic": true }));
     assert_eq!(reply, Reply::because("join crashed"));
     assert_eq!(client.join("desk:2", json!({ "number": 1 })).status(), "ok");
+}
+
+#[test]
+fn a_future_may_reply_later() {
+    let (_channels, [mut client]) = joined([1]);
+    assert_eq!(client.push("desk:1", "future", json!({})), ok(json!("from a future")));
 }
 
 #[test]
@@ -186,7 +197,7 @@ fn on_connect_sets_the_assigns_of_a_socket_or_refuses_it() {
     let mut ada = channels.connect("user=ada").unwrap();
     assert_eq!(ada.join("desk:1", json!({ "number": 1 })), ok(json!({ "user": "ada" })));
     let refused = channels.connect("user=refused").map(|_| ());
-    assert_eq!(refused, Err(NotConnected { status: 403 }));
+    assert_eq!(refused, Err(NotConnected { status: 401 }));
 }
 
 #[test]

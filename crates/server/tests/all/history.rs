@@ -13,7 +13,7 @@ use watchfire_testkit::{Client, eventually};
 
 fn rule(pattern: &str, history: Option<HistoryRule>) -> ChannelRule {
     let (join, publish) = (JoinRule::Anyone, PublishRule::Clients);
-    ChannelRule { pattern: pattern.into(), join, publish, presence: false, hooks: vec![], history }
+    ChannelRule { join, publish, history, ..ChannelRule::of(pattern) }
 }
 
 fn history_settings(history: HistoryRule) -> Settings {

@@ -5,7 +5,6 @@ use crate::support;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -733,7 +732,7 @@ fn an_application_keeps_its_data_beside_the_token_and_the_address() {
     let backend = Backend::start();
     let server = with_operator(hook_settings(&backend))
         .channel("own:*", Own)
-        .on_connect(|_| Ok(Connected { id: None, assigns: Some(Arc::new("me".to_owned())) }));
+        .on_connect(|_| Ok(Connected::default().with_assigns("me".to_owned())));
     let server = server.start().unwrap();
     let own = json!({ "status": "ok", "response": { "own": "me" } });
     assert_eq!(Client::connect(server.address()).join("own:1", json!({})), own);

@@ -1,7 +1,5 @@
 //! The routes of every server.
 
-use std::sync::Arc;
-
 use watchfire::{Connected, StartError, TlsStartError};
 use watchfire_operator::AdminSettings;
 use watchfire_testkit::{Client, Request, UPGRADE, find};
@@ -41,7 +39,7 @@ fn limits_are_served_as_json_to_every_site() {
     assert!(response.contains("\r\naccess-control-allow-origin: *\r\n"), "{response}");
     let body = response.split("\r\n\r\n").nth(1).expect("a body");
     let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    assert_eq!(limits["limits"]["relay_frame_bytes_max"]["value"], 65_536);
+    assert_eq!(limits["limits"]["longpoll_body_bytes_max"]["value"], 8_000_000);
 }
 
 #[test]
@@ -202,9 +200,7 @@ fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
     let server = with_operator(settings())
         .on_connect(|connect| match connect.params.text("user") {
             Some("panics now") => panic!("a requested panic"),
-            Some(_) => {
-                Ok(Connected { assigns: Some(Arc::new(PanicsAtTheEnd)), ..Connected::default() })
-            }
+            Some(_) => Ok(Connected::default().with_assigns(PanicsAtTheEnd)),
             None => Ok(Connected::default()),
         })
         .start()

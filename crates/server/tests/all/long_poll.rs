@@ -209,12 +209,10 @@ fn a_session_may_end_with_any_message_of_any_callback() {
 fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
     let mut settings = settings();
     settings.channels.rules = vec![ChannelRule {
-        pattern: "t:*".into(),
         join: JoinRule::Anyone,
         publish: PublishRule::Clients,
         presence: true,
-        hooks: vec![],
-        history: None,
+        ..ChannelRule::of("t:*")
     }];
     let server = start(settings);
     let mut watcher = Client::connect(server.address());

@@ -16,7 +16,7 @@ use watchfire::{ChannelRule, Connected, JoinRule, PublishRule, RunningServer, Se
 use watchfire_testkit::{Client, Received, eventually, response, serve};
 
 fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
-    ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: vec![], history: None }
+    ChannelRule { join, publish, presence, ..ChannelRule::of(pattern) }
 }
 
 fn rule_settings() -> Settings {
@@ -263,9 +263,10 @@ fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
     let server = with_operator(rule_settings())
         .channel("orders:own", Own)
         .on_connect(|connect| {
-            let user = connect.params.text("user").map(str::to_owned);
-            let assigns = user.map(|user| std::sync::Arc::new(user) as _);
-            Ok(Connected { id: None, assigns })
+            Ok(match connect.params.text("user") {
+                Some(user) => Connected::default().with_assigns(user.to_owned()),
+                None => Connected::default(),
+            })
         })
         .start()
         .unwrap();

@@ -1,4 +1,4 @@
-//! Effects that callbacks requested, and relayed data between two clients.
+//! Effects that callbacks requested, and data that one client sends to another.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use watchfire_types::Instant;
 use super::ServerShard;
 use super::client::Transport;
 use crate::channel_api::{
-    Body, Broadcast, ChannelAddress, Direction, Effect, Payload, RelayKind, Reply, ReplyTo,
+    Body, Broadcast, ChannelAddress, Direction, Effect, ForwardKind, Payload, Reply, ReplyTo,
     encoding,
 };
 
@@ -41,13 +41,13 @@ impl ServerShard {
                     self.backpressure.wait_after_publishing(&self.clients, sockets, key, topic);
                 }
                 Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
-                Effect::Relay { kind, to, data, ack } if self.clients.owns(to) => {
+                Effect::Forward { kind, to, data, ack } if self.clients.owns(to) => {
                     let arrived = sockets.now();
-                    self.relay(sockets, kind, to, &data, ack, Some(arrived));
+                    self.forward(sockets, kind, to, &data, ack, Some(arrived));
                 }
-                Effect::Relay { kind, to, data, ack } => {
+                Effect::Forward { kind, to, data, ack } => {
                     let (endpoint, arrived) = (&self.shared.endpoint, Some(sockets.now()));
-                    if endpoint.relay(kind, to, data, ack.clone(), arrived).is_err() {
+                    if endpoint.forward(kind, to, data, ack.clone(), arrived).is_err() {
                         self.reply(sockets, &ack, &Reply::peer_busy());
                     }
                 }
@@ -84,12 +84,12 @@ impl ServerShard {
         }
     }
 
-    /// Sends relayed data to its destination, and replies to the sender whether the queue took it.
+    /// Sends data to its destination, and replies to the sender whether the queue took it.
     /// `arrived` is `None` for data from another process, whose clock is another one.
-    pub(super) fn relay(
+    pub(super) fn forward(
         &mut self,
         sockets: &mut Sockets,
-        kind: RelayKind,
+        kind: ForwardKind,
         to: ChannelAddress,
         data: &[u8],
         ack: ReplyTo,
@@ -106,56 +106,46 @@ impl ServerShard {
     fn offer(
         &mut self,
         sockets: &mut Sockets,
-        kind: RelayKind,
+        kind: ForwardKind,
         to: ChannelAddress,
         data: &[u8],
         arrived: Option<Instant>,
     ) -> Reply {
+        let Some(forward) = self.shared.registry.forward(kind).cloned() else {
+            return Reply::because("peer gone");
+        };
         let Some(key) = self.clients.client_at(to) else {
-            self.shared.metrics.refused("relay_peer_gone");
+            self.shared.metrics.refused(forward.gone);
             return Reply::because("peer gone");
         };
         let Transport::WebSocket(socket) = self.clients[key].transport else {
             self.shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
+        let payload = Payload::Binary(data);
         let message = self.clients.with_channel(key, to, |serializer, topic, join_ref| {
-            let payload = Payload::Binary(data);
-            encoding::push(serializer, join_ref, topic, kind.event(), payload)
+            encoding::push(serializer, join_ref, topic, forward.event, payload)
         });
         let Some(message) = message else {
             self.shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
-        let queued_bytes_max = self.shared.limits.queued_bytes_max as usize;
-        let queued_bytes_max = match kind {
-            RelayKind::Segment => queued_bytes_max / 2,
-            // A signal passes while segments wait, because it sets up a direct connection.
-            RelayKind::Signal => queued_bytes_max / 4 * 3,
-        };
+        let queued_bytes_max =
+            self.shared.limits.queued_bytes_max as usize / 4 * forward.queue_quarters;
         match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
             Ok(()) => {
                 let topic = self.clients.hub().topic_of(to.subscription);
-                let (watched, event) = (self.deliveries.watched(), kind.event());
-                watched.note(key, Direction::Sent, topic, event, Payload::Binary(data));
-                if let Some(arrived) = arrived {
-                    self.metrics.relay_took(sockets.elapsed(arrived));
-                }
-                match kind {
-                    RelayKind::Segment => {
-                        self.metrics.relayed_frames.add(1);
-                        self.metrics.relayed_bytes.add(data.len() as u64);
-                    }
-                    RelayKind::Signal => self.metrics.signals.add(1),
-                }
+                let watched = self.deliveries.watched();
+                watched.note(key, Direction::Sent, topic, forward.event, payload);
+                (forward.count)(data.len(), arrived.map(|arrived| sockets.elapsed(arrived)));
                 Reply::ok(Body::EMPTY)
             }
             Err(OfferError::Gone) => {
-                self.shared.metrics.refused("relay_peer_gone");
+                self.shared.metrics.refused(forward.gone);
                 Reply::because("peer gone")
             }
             Err(OfferError::Full) => {
-                self.shared.metrics.refused("relay_peer_busy");
+                self.shared.metrics.refused(forward.busy);
                 Reply::peer_busy()
             }
         }

@@ -1,0 +1,105 @@
+//! The figures and the troubles of pages, for the operator.
+
+use std::time::Duration;
+
+use watchfire::feature::FigureKind::{Quantile, Rate, Sum};
+use watchfire::feature::{Figure, FigureKind, Series, Trouble};
+
+/// A server has this long to connect to its first libp2p peer.
+const FIRST_PEER: Duration = Duration::from_secs(60);
+
+const fn figure(name: &'static str, kind: FigureKind) -> Figure {
+    Figure { name, kind }
+}
+
+pub(crate) const FIGURES: &[Figure] = &[
+    figure("pages_open", Sum(Series::all("watchfire_pages_open"))),
+    figure("pages_available", Sum(Series::all("watchfire_pages_available"))),
+    figure("relayed_bytes", Rate(Series::all("watchfire_pages_relayed_bytes"))),
+    figure("relay_p99", Quantile("watchfire_pages_relay_seconds", 0.99)),
+    figure(
+        "refusals_relay_quota",
+        Rate(Series::with("watchfire_refusals", "reason", "relay_quota")),
+    ),
+    figure("signals", Rate(Series::all("watchfire_pages_signals"))),
+    figure("signals_outside", Sum(Series::all("watchfire_pages_signals_outside"))),
+    figure("stun_answers_outside", Sum(Series::all("watchfire_stun_answers_outside"))),
+    figure("sprites", Sum(Series::all("watchfire_sprites_peers"))),
+    figure("p2p_connections", Sum(Series::all("watchfire_p2p_connections"))),
+    figure("p2p_peers", Sum(Series::all("watchfire_p2p_peers"))),
+    figure("p2p_received_bytes", Rate(Series::all("watchfire_p2p_received_bytes"))),
+    figure("p2p_sent_bytes", Rate(Series::all("watchfire_p2p_sent_bytes"))),
+    figure("p2p_duplicate_bytes", Rate(Series::all("watchfire_p2p_duplicate_block_bytes"))),
+];
+
+pub(crate) const TROUBLES: &[Trouble] = &[
+    Trouble {
+        kind: "relay_quota",
+        begins_after: 1,
+        ends_after: 30,
+        fix: "Peers that cannot connect directly have used up the relay; raise limits.relay_bytes_per_day_per_address or offer STUN.",
+        see: |figures| {
+            let rate = figures.above("refusals_relay_quota", 0.0)?;
+            Some(format!("{rate:.1} relayed messages a second exceed the quota"))
+        },
+    },
+    Trouble {
+        kind: "stun_unreached",
+        begins_after: 30,
+        ends_after: 1,
+        fix: "Open the UDP port of stun.listen in the firewall, and let stun.listen and stun.announce lead browsers to it; without UDP, set stun.enabled = false.",
+        see: |figures| {
+            let has_tried = figures.above("signals_outside", 0.0).is_some();
+            let has_reached = (figures.get)("stun_answers_outside")? > 0.0;
+            (has_tried && !has_reached).then(|| {
+                "No browser from outside has ever reached STUN, so all content between browsers on \
+                 different networks passes this server"
+                    .to_owned()
+            })
+        },
+    },
+    Trouble {
+        kind: "no_libp2p_peers",
+        begins_after: 5,
+        ends_after: 2,
+        fix: "Set p2p.bootstrap to a libp2p peer that runs, and check outgoing connections, p2p.listen and the firewall.",
+        see: |figures| {
+            let has_none = (figures.get)("p2p_connections")? < 0.5;
+            (has_none && figures.uptime > FIRST_PEER)
+                .then(|| "The server has no connection to any libp2p peer".to_owned())
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use watchfire::feature::Figures;
+
+    use super::*;
+
+    /// What a kind of trouble says about these figures, a thousand seconds after the start.
+    fn seen(kind: &str, known: &[(&str, f64)]) -> bool {
+        let value = |name: &str| known.iter().find(|known| known.0 == name).map(|known| known.1);
+        let trouble = TROUBLES.iter().find(|trouble| trouble.kind == kind).unwrap();
+        assert!(known.iter().all(|(name, _)| FIGURES.iter().any(|figure| figure.name == *name)));
+        (trouble.see)(&Figures { get: &value, uptime: Duration::from_secs(1_000) }).is_some()
+    }
+
+    #[test]
+    fn stun_that_no_browser_from_outside_reaches_is_a_trouble_until_one_does() {
+        let seen = |signals, answers| {
+            let known = [("signals_outside", signals), ("stun_answers_outside", answers)];
+            seen("stun_unreached", &known)
+        };
+        assert!(!seen(0.0, 0.0), "no browser has tried");
+        assert!(seen(8.0, 0.0));
+        assert!(!seen(9.0, 1.0));
+    }
+
+    #[test]
+    fn figures_that_are_not_known_are_no_trouble() {
+        assert!(TROUBLES.iter().all(|trouble| !seen(trouble.kind, &[])));
+        assert!(seen("no_libp2p_peers", &[("p2p_connections", 0.0)]));
+        assert!(seen("relay_quota", &[("refusals_relay_quota", 0.5)]));
+    }
+}
