@@ -36,7 +36,7 @@
 //!
 //! # Slow readers
 //!
-//! The socket of a slow reader is closed in `crates/sockets`, not here: `sockets::outbound` queues
+//! The socket of a slow reader is closed in `crates/sockets`, not here: `sockets::outbound_queue` queues
 //! the frames that the kernel's buffer does not take, and closes the socket with 1013 when its
 //! queue is over `limits.queued_bytes_max` and does not move, or makes no progress for
 //! `socket.slow_timeout`. That crate alone knows how much a socket has read. It then calls
