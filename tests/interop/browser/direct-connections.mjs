@@ -138,18 +138,18 @@ export function candidatePairOf(person) {
 }
 
 /**
- * Closes the connections at this end, without the app's knowledge, once this many bytes have arrived over one of
- * them. The tab itself checks this, because a test that polls would be too late. Returns the bytes that arrived
+ * Closes the connections at this end, without the app's knowledge, once this many bytes have arrived over all of
+ * them: lanes share what arrives. The tab itself checks this, because a test that polls would be too late. Returns the bytes that arrived
  * directly and the loaded share of the page.
  */
 export function closeConnectionsAfter(person, bytes) {
   return person.tab.evaluate(async (bytes) => {
     const receivedDirectly = async () => {
-      const pairs = []
+      let received = 0
       for (const connection of window.peerConnections) {
-        for (const each of (await connection.getStats()).values()) if (each.type === 'candidate-pair') pairs.push(each.bytesReceived)
+        for (const each of (await connection.getStats()).values()) if (each.type === 'candidate-pair') received += each.bytesReceived
       }
-      return Math.max(0, ...pairs)
+      return received
     }
     for (;;) {
       const directly = await receivedDirectly()
