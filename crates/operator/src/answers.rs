@@ -25,7 +25,7 @@ pub struct State {
     pub processes: Vec<Process>,
     pub missing_processes: Vec<u16>,
     pub limits: Vec<LimitUse>,
-    /// The most urgent first.
+    /// Those of every server, the most urgent first, and then those of features.
     pub troubles: Vec<Trouble>,
     /// The last figures, by the names of columns. `None`: before the first sample.
     pub latest: Option<BTreeMap<String, Option<f64>>>,

@@ -14,7 +14,7 @@ use watchfire::internal::refuse_call;
 pub(crate) struct Refusal {
     pub status: StatusCode,
     pub reason: &'static str,
-    /// What is wrong, and what to do.
+    /// The fault, and its remedy.
     pub message: Cow<'static, str>,
 }
 

@@ -421,7 +421,7 @@ impl Watch {
         changes
     }
 
-    /// The troubles that last, the most urgent first.
+    /// The troubles that last: those of every server, the most urgent first, and then those of features.
     pub fn troubles(&self) -> Vec<Trouble> {
         self.checks.iter().filter_map(|(_, state)| state.trouble.clone()).collect()
     }

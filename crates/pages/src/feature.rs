@@ -380,7 +380,8 @@ impl Running for RunningPages {
     }
 }
 
-/// The host of a site has no sockets. The router answers.
+/// A request to the host of a site goes to the router, because such a host has no sockets. The first client that
+/// cannot reach STUN is logged.
 impl Gate for PageServices {
     fn judge(&self, head: &RequestHead<'_>, client: &dyn Fn() -> IpAddr) -> Verdict {
         if is_first_outside(&self.warns_of_local_stun, client) {

@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// What a kind of trouble says about these figures, a thousand seconds after the start.
+    /// The message of a kind of trouble about these figures, a thousand seconds after the start.
     fn seen(kind: &str, known: &[(&str, f64)]) -> bool {
         let value = |name: &str| known.iter().find(|known| known.0 == name).map(|known| known.1);
         let trouble = TROUBLES.iter().find(|trouble| trouble.kind == kind).unwrap();

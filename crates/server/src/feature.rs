@@ -185,7 +185,7 @@ impl Series {
 /// ```
 /// use watchfire::feature::{Figure, FigureKind, Series, Trouble};
 ///
-/// // What `Feature::figures` and `Feature::troubles` return.
+/// // The results of `Feature::figures` and `Feature::troubles`.
 /// const FIGURES: &[Figure] =
 ///     &[Figure { name: "mails_lost", kind: FigureKind::Rate(Series::all("watchfire_mails_lost")) }];
 /// const TROUBLES: &[Trouble] = &[Trouble {

@@ -148,11 +148,14 @@ impl Answer {
     }
 }
 
-/// The headers of a head, with names in lower case. Several lines of one name are joined.
+/// The headers of a head, with names in lower case. The values of several lines of one name are joined with `, `.
 pub(crate) fn headers(head: &str) -> BTreeMap<String, String> {
     let mut headers = BTreeMap::new();
     for (name, value) in head.lines().skip(1).filter_map(|line| line.split_once(':')) {
         let known: &mut String = headers.entry(name.to_ascii_lowercase()).or_default();
+        if !known.is_empty() {
+            known.push_str(", ");
+        }
         known.push_str(value.trim());
     }
     headers

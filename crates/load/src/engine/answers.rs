@@ -85,7 +85,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reads again from the socket of a paused user that may receive bytes; returns whether it was.
+    /// Watches the socket of a paused user again once the user may receive bytes. Returns whether it did.
     pub(super) fn resumes_reading(&mut self, index: usize, now: Instant) -> bool {
         let resumes = self.users[index].rate_limit().is_some_and(|limit| limit.resumes(now));
         if resumes {
@@ -225,8 +225,8 @@ impl<'a> Engine<'a> {
     pub(super) fn handle_broken(&mut self, index: usize, failure: Failure) {
         let user = &self.users[index];
         let is_idle = user.connection.accepts_requests() && !user.progress.awaits_answer();
-        // What the server has sent in TLS is wrong also if nobody waits for it.
-        let is_wrong = matches!(failure, Failure::Tls(_));
+        // Bytes that break TLS, and a server that does not read, are errors also if no user waits for an answer.
+        let is_wrong = matches!(failure, Failure::Tls(_) | Failure::NotReading);
         if user.connection.is_closing() && !is_wrong {
             self.handle_closed(index);
         } else if is_idle && !is_wrong {

@@ -60,7 +60,7 @@ pub(super) enum Effect {
     None,
     /// The block is requested: it has [`PEER_TIMEOUT`].
     Requested,
-    /// As before, because a peer has sent other bytes than the page.
+    /// A peer has sent other bytes than the page. The block is requested again, as in [`Effect::Requested`].
     WrongBlock,
     /// A block that the user has already.
     Duplicate,
@@ -69,7 +69,7 @@ pub(super) enum Effect {
     Refused,
 }
 
-/// What a user sends after a message, and then does.
+/// The requests that a user sends after a message, and its next step.
 type Reaction<'a> = (Option<Outgoing<'a>>, Effect);
 
 pub(super) struct Pages<'a> {

@@ -95,7 +95,7 @@ impl<'a> Reports<'a> {
         }
     }
 
-    /// The counters of which nothing else is recorded.
+    /// All counters. A caller changes only those that no method of `Reports` changes.
     pub(super) fn counts(&mut self) -> &mut Counts {
         &mut self.counts
     }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant as SystemInstant};
 
 use axum::Router;
 use parking_lot::Mutex;
-
 use serde_json::json;
 use watchfire::feature::{ClusterPart, Part, Registry};
 use watchfire::internal::{ClientSender, Cluster, Metrics};

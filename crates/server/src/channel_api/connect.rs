@@ -32,7 +32,7 @@ pub struct Connected {
     pub(crate) data: Option<Box<SocketData>>,
 }
 
-/// What the server keeps of a socket from its connect.
+/// The data of a socket from its connect, which the server keeps.
 #[derive(Default)]
 pub struct SocketData {
     pub application: Option<Box<dyn Any + Send + Sync>>,

@@ -94,7 +94,7 @@ pub enum PublishRule {
 pub struct OwnTopics {
     /// An exact topic, or a prefix with one `*` at the end.
     pub pattern: &'static str,
-    /// The setting by which the feature has them, such as `channels.open_chat`. `None`: it always has them.
+    /// The setting by which the feature has them, such as `channels.open_rooms`. `None`: it always has them.
     pub setting: Option<&'static str>,
 }
 

@@ -74,7 +74,7 @@ impl Connections<'_> {
         })
     }
 
-    /// The same of a long-poll session.
+    /// The value of a long-poll session in the order of a query; `None` when the query does not want it.
     pub fn rank_of_session(
         &self,
         client: &Client,
@@ -118,7 +118,7 @@ impl Connections<'_> {
         }
     }
 
-    /// What an operator sees of a client, with its first topics; `None` when it is gone.
+    /// The client as an operator sees it, with its first topics; `None` when it is gone.
     pub fn found(&self, client: ClientId, topics_max: usize) -> Option<FoundConnection> {
         match client {
             ClientId::Socket { slot: index, generation } => {

@@ -42,9 +42,10 @@
 //! `socket.slow_timeout`. That crate alone knows how much a socket has read. It then calls
 //! `handle_close` here, and the client's channels end as for any other close.
 //!
-//! This folder adds three rules. Publishers wait for a queue that is full and moves (`backpressure`). Forwarded data is offered with a lower bound (`effects`): when the
-//! queue is over half of the limit, the sender gets an error and may send to another peer, and the
-//! socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
+//! This folder adds three rules. Publishers wait for a queue that is full and moves
+//! (`backpressure`). Forwarded data is offered with a lower bound (`effects`): when the queue is over
+//! the part of the limit that its [`Forward`](crate::channel_api::Forward) allows, the sender gets an
+//! error and may send to another peer, and the socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
 //! ends the session when it is full and the client does not poll.
 
 mod backpressure;

@@ -8,8 +8,8 @@
 //! # A watch
 //!
 //! The first call about a connection begins its watch, and each call returns the messages after a number that the
-//! operator has seen. The operator's listener is asked once a second. There is no call that ends a watch: a browser tab that is closed
-//! would not send it. A watch ends when no call came for [`SILENCE_MAX`], or with its client.
+//! operator has seen. The operator's page asks once a second. There is no call that ends a watch: a browser tab
+//! that is closed would not send it. A watch ends when no call came for [`SILENCE_MAX`], or with its client.
 //!
 //! Numbers count the messages since the watch began. With 250 messages since then, the last 200 are kept, from 51 to
 //! 250. A call after number 0 gets these 200 and `missed: 50`, so the operator knows that the list has a gap; a call

@@ -1,4 +1,4 @@
-//! What one connection does without the wire: its state, and the bytes that wait on both sides.
+//! One connection without its socket: its state, and the bytes that wait in both directions.
 
 use std::borrow::Cow;
 

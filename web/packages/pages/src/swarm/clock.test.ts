@@ -15,7 +15,7 @@ it('an alarm rings once at the time that was set last, and waits once more for a
 
   alarm.set(3000)
   clock.holdUp(1600)
-  // What is set meanwhile for the same time changes nothing.
+  // Setting the same time again meanwhile changes nothing.
   alarm.set(Math.min(alarm.at, 3000))
   clock.pass(599)
   expect(rang).toHaveLength(2)

@@ -71,7 +71,7 @@ const EXTRA_WAIT_MAX: Millis = 5000
 
 /**
  * An open page: drives the page protocol and the exchange, and has the socket's topic, the direct connections, the clock and the store.
- * What happens is an input of one of the two; their outputs are performed until neither has another.
+ * Each event is an input of one of the two; their outputs are performed until neither has another.
  */
 export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #clock: Clock

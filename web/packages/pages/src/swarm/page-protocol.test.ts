@@ -17,7 +17,7 @@ const MESSAGE = {
 let now: number
 let random: number
 let protocol: PageProtocol
-/** What the protocol wants from the direct connections. */
+/** The calls of the protocol to the direct connections. */
 let calls: string[]
 let status: DirectStatus
 /** Whether messages are decoded immediately. */

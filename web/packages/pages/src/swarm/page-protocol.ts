@@ -150,7 +150,7 @@ export class PageProtocol {
   #isLarge = false
   /** When all peers are silent, unless one sends something before. `Infinity` after that. */
   #quietAt: Millis = Infinity
-  /** What happens later. */
+  /** Actions that are due later. */
   #later: { readonly at: Millis; readonly happen: (now: Millis) => void }[] = []
   #refs = 0
   /** Pushes without a reply so far. */

@@ -1,4 +1,4 @@
-//! What the programs of a run record beside its figures, and how they are asked for it: spans and flame graphs.
+//! Spans and flame graphs: the programs of a run record them besides its figures, and this asks for them.
 
 use std::io;
 use std::path::{Path, PathBuf};

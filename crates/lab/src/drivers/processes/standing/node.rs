@@ -278,10 +278,12 @@ impl Node for Standing {
     }
 
     fn poll(&mut self) -> Result<Status, NodeError> {
-        for event in events(&mut self.process)? {
-            self.note(&event);
+        let events = events(&mut self.process)?;
+        // Its last events count also if it has ended since.
+        if events.is_empty() {
+            self.process.check_running()?;
         }
-        self.process.check_running()?;
+        events.iter().for_each(|event| self.note(event));
         let bytes = |ticket: &Ticket| match self.has(ticket) {
             true => ticket.bytes,
             false => self.received.get(&ticket.name).copied().unwrap_or(0),
