@@ -18,7 +18,7 @@ const CALLS_MAX = 8
 const CALLS_PERIOD: Millis = 60_000
 /** The time between the starts of two calls to one peer. It is within the limit that the peer allows. */
 const CALL_PAUSE: Millis = 10_000
-/** The most times that a peer may send the same offer. It is repeated if no reply arrives, see `SignalSender`. */
+/** The most times that a peer may send the same offer. It is repeated if no reply arrives, see `Signals`. */
 const OFFER_REPEATS_MAX = 4
 
 /** The behaviour of a peer, and the results of calls to it. */
