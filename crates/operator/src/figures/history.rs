@@ -13,9 +13,10 @@
 //! they are in slots that were not written since, because the server was down. Events have no fixed rate, so
 //! each has a number that counts up, and its remainder by 256 decides the slot.
 //!
-//! With the 54 columns of every server and the 14 of pages, of four bytes each, a row has 288 bytes in the file,
-//! with its time and a checksum. 900 seconds are 259,200 bytes, 1,440 minutes 414,720, and 256 events 131,072:
-//! the file always has 805,056 bytes. A server with other features has a file of another size. The memory has the same rows, less than 1 MB. One sample writes one slot, and every sixtieth one more.
+//! With the 54 columns of every server and the 14 of its features, of four bytes each, a row has 288 bytes in the
+//! file, with its time and a checksum. 900 seconds are 259,200 bytes, 1,440 minutes 414,720, and 256 events
+//! 131,072: the file always has 805,056 bytes. A server with other features has a file of another size. The memory
+//! has the same rows, less than 1 MB. One sample writes one slot, and every sixtieth one more.
 //!
 //! The recorder makes the row of a minute from the seconds of that minute: the mean, and of a quantile the
 //! largest (`Row::mean`). So 15 minutes are known by the second, and 24 hours by the minute.

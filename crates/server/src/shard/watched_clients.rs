@@ -8,7 +8,7 @@
 //! # A watch
 //!
 //! The first call about a connection begins its watch, and each call returns the messages after a number that the
-//! operator has seen. The operator's page asks once a second. There is no call that ends a watch: a browser tab
+//! operator has seen. The operator's view asks once a second. There is no call that ends a watch: a browser tab
 //! that is closed would not send it. A watch ends when no call came for [`SILENCE_MAX`], or with its client.
 //!
 //! Numbers count the messages since the watch began. With 250 messages since then, the last 200 are kept, from 51 to
