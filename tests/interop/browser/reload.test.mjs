@@ -26,26 +26,15 @@ const fileOf = async (name, bytes) => {
 const small = await fileOf('small.bin', 110 * 1024)
 const large = await fileOf('large.bin', 21 * MIB)
 
-/** Lights a page, and waits until the browser has a copy of `bytes`. */
-async function light(person, draft, bytes) {
-  const link = await person.sharePage(draft)
-  await waitUntil(async () => (await bytesOnDisk(person)) > bytes, 'the page is on disk', WAIT_MS)
-  return link
-}
-
 test('an author reloads a text, a file and a private page that nobody else has, and others load them', {
   skip: skipWithout('disk'),
 }, async (t) => {
   const server = await startServer(t)
   const [author, late] = await newVisitors(t, server, 2)
   for (const make of [
-    () => light(author, { text: WORDS }, WORDS.length),
-    () => light(author, { files: [small] }, 100 * 1024),
-    async () => {
-      const link = await author.sharePrivately({ text: 'Secret words' })
-      await waitUntil(async () => (await filesOnDisk(author)).length > 0, 'the page is on disk', WAIT_MS)
-      return link
-    },
+    () => author.sharePage({ text: WORDS }),
+    () => author.sharePage({ files: [small] }),
+    () => author.sharePrivately({ text: 'Secret words' }),
   ]) {
     const link = await make()
     for (let n = 0; n < 2; n++) {
@@ -129,7 +118,7 @@ test('a browser without room for a page says so before, and gives back its text 
 
 test('a page survives the crash of its tab, also when another tab of the site is open', { skip: skipWithout('devtools') }, async (t) => {
   const [author, late] = await newVisitors(t, await startServer(t), 2)
-  const link = await light(author, { files: [small] }, 100 * 1024)
+  const link = await author.sharePage({ files: [small] })
   const other = await author.openAnotherTab()
   await other.goTo('/')
   const devtools = await author.tab.context().newCDPSession(author.tab)

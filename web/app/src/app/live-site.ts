@@ -5,6 +5,7 @@ import { defaultLimits } from '@watchfire/pages/limits'
 import type { ReadablePage } from '@watchfire/pages/encryption'
 import type { Counts, OwnCopy } from '../ui/sentences.ts'
 import type { Connection, Limits, PageSession, PageState, Site, Traffic, PageWarning } from '../ui/site.ts'
+import type { Shared } from './swarm-pages.ts'
 
 // Loaded when a page is opened or about to be shared; the home page alone does not need it.
 const loadPages = () => import('./whole-page.ts')
@@ -53,8 +54,9 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     prepare: () => void loadPages().catch(() => undefined),
     async share(files, options) {
       const [pages, deps] = await Promise.all([loadPages(), swarmDeps])
-      const { page, copy } = await pages.share(files, options, deps)
-      return pageSession(page.root, Promise.resolve(page), page.key, page.key !== null, copy)
+      const shared = await pages.share(files, options, deps)
+      const { page } = shared
+      return pageSession(page.root, Promise.resolve(page), page.key, shared)
     },
     open(cid, bytesMax = Infinity, key = null) {
       const opening = Promise.all([loadPages(), swarmDeps])
@@ -73,27 +75,24 @@ function visitorCount(payload: unknown): number | null {
   return typeof payload.visitors === 'number' ? payload.visitors : null
 }
 
-/** `isOpen`: `initialKey` opens the page, because it was created here. */
+/** `shared`: the page was created here, so `initialKey` opens it. */
 function pageSession(
   cid: string,
   coming: Promise<ReadablePage>,
   initialKey: string | null = null,
-  isOpen = false,
-  copy: Promise<{ clear(): void } | null> | null = null,
+  shared: Shared | null = null,
 ): PageSession {
   const signals = {
     state: signal<PageState>({ kind: 'joining' }),
     have: signal<OwnCopy>('none'),
     counts: signal<Counts | null>(null),
-    key: signal(isOpen ? initialKey : null),
+    key: signal(shared && initialKey),
     name: signal<string | null>(null),
     warning: signal<PageWarning | null>(null),
     traffic: signal<Traffic>({ receivedBytes: 0, sentBytes: 0 }),
     lastAvailable: signal<number | null>(null),
-    survivesReload: signal<boolean | null>(copy === null ? true : null),
     lastKeyTried: initialKey,
   }
-  void copy?.then((stored) => (signals.survivesReload.value = stored !== null))
   const readable = signal<ReadablePage | null>(null)
   let stop: (() => void) | null = null
   let closed = false
@@ -118,6 +117,7 @@ function pageSession(
   return {
     cid,
     ...signals,
+    survivesReload: shared?.survivesReload ?? true,
     swarm: readable,
     prefetch(path, whole, signal) {
       // It fails when there is no such file; opening the file reports the same error.
@@ -133,7 +133,7 @@ function pageSession(
     close() {
       closed = true
       stop?.()
-      void copy?.then((stored) => stored?.clear())
+      shared?.copy?.clear()
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { Connection } from '@watchfire/client/connection'
 import { nextTask, parseCid, type BlockStore, type Bytes, type Cid, type Leaf } from '@watchfire/pages/content'
-import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
+import { publishPrivate, ReadablePage, type PrivatePublication } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
 import { newBrowserBlockStore } from '@watchfire/pages/storage'
 import { loadDialling, loadLive, openPage, publish, traceLoad, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
@@ -17,8 +17,10 @@ export interface SwarmDeps {
 /** A page that was created here. */
 export interface Shared {
   readonly page: ReadablePage
-  /** A copy of its blocks on the browser's disk, which a reload of the tab finds. `null`: its first tab needs none, or it is too large. */
-  readonly copy: Promise<BlockStore | null> | null
+  /** A copy of its blocks on the browser's disk, which a reload of the tab finds. */
+  readonly copy: BlockStore | null
+  /** Whether the page is there after a reload of its only tab. */
+  readonly survivesReload: boolean
 }
 
 /** Creates a page of these files, and serves it. */
@@ -27,7 +29,6 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
   const { pageBytesMax } = deps.limits
   const isCopied = files.reduce((sum, { blob }) => sum + blob.size, 0) <= COPIED_BYTES_MAX
   const blocks: CopiedBlock[] = []
-  const copied = (root: string) => (isCopied ? copyOf(root, blocks, pageBytesMax) : Promise.resolve(null))
   const publishing: PublishOptions = {
     pageBytesMax,
     signal,
@@ -48,17 +49,22 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
       page.close()
       throw error
     }
-    return { page, copy: null }
+    return { page, copy: null, survivesReload: true }
+  }
+  // Nobody has the link of a page before a reload of its tab finds it.
+  const served = async (publication: Publication, key: string | null, content: PrivatePublication['content'] | 'public') => {
+    const page = new ReadablePage(serve(publication), key, content)
+    const copy = isCopied ? await copyOf(publication.root, blocks, pageBytesMax) : null
+    return { page, copy, survivesReload: copy !== null }
   }
   if (sealed === undefined) {
     const publication = await publish(files, publishing)
     // The page of very many files is opened in another task than the last of their blocks are made.
     await nextTask()
-    return { page: new ReadablePage(serve(publication), null, 'public'), copy: copied(publication.root) }
+    return served(publication, null, 'public')
   }
   const publication = await publishPrivate(files, { ...publishing, name: sealed.name })
-  const { key, content } = publication
-  return { page: new ReadablePage(serve(publication), key, content), copy: copied(publication.root) }
+  return served(publication, publication.key, publication.content)
 }
 
 type CopiedBlock = readonly [Cid, Bytes | Leaf]

@@ -30,7 +30,7 @@ export function LastOne({ page, title, isThanked, onShare }: LastOneProps) {
         </div>
       </div>
     )
-  if (survivesReload.value !== false || (counts.value?.holders ?? 0) > 1) return null
+  if (survivesReload || (counts.value?.holders ?? 0) > 1) return null
   const bytes = content === null ? 0 : bytesOf(content)
   return (
     <p class="small" role="status">

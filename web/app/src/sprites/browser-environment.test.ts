@@ -18,7 +18,7 @@ function fakeEnvironment() {
     counts: signal(null),
     warning: signal(null),
     lastAvailable: signal(null),
-    survivesReload: signal(true),
+    survivesReload: true,
     swarm: signal(null),
     key: signal(null),
     name: signal(null),

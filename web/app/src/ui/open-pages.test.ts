@@ -19,7 +19,7 @@ function world(state: PageState, counts: Counts | null = null) {
     counts: signal(counts),
     warning: signal(null),
     lastAvailable: signal(null),
-    survivesReload: signal(true),
+    survivesReload: true,
     swarm: signal(null),
     traffic: signal({ receivedBytes: 0, sentBytes: 0 }),
     key: signal(null),

@@ -83,8 +83,8 @@ export interface PageSession {
   readonly traffic: ReadonlySignal<Traffic>
   /** When the page was last available, by `Date.now()`; `null` while it is, or when that is unknown. */
   readonly lastAvailable: ReadonlySignal<number | null>
-  /** Whether a reload of the tab finds a page that was created here; `null` until that is known. */
-  readonly survivesReload: ReadonlySignal<boolean | null>
+  /** Whether a reload of the tab finds the page. */
+  readonly survivesReload: boolean
   /** The swarm session, for the transfer panel; `null` until it has started. */
   readonly swarm: ReadonlySignal<Swarm | null>
   /** Loads that file, or its start, before the rest of the page. */
