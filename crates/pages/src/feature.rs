@@ -20,6 +20,7 @@ use watchfire_sockets::RequestHead;
 use crate::figures::{FIGURES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
+use crate::neighbours::{self, NeighbourError};
 use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
     ReplicatedPages,
@@ -27,8 +28,8 @@ use crate::page::{
 use crate::people::People;
 use crate::rooms::RoomFeature;
 use crate::settings::{
-    P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
-    StunSettings,
+    NeighbourSettings, P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings,
+    SpriteSettings, StunSettings,
 };
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
@@ -45,6 +46,8 @@ pub enum PagesError {
     Stun(#[from] StunError),
     #[error("p2p: {0}")]
     Gateway(GatewayError),
+    #[error(transparent)]
+    Neighbour(#[from] NeighbourError),
     #[error("pages.deny_file: {0}")]
     DenyFile(DenyFileError),
     /// `pages.report` is not an address that a browser can open.
@@ -60,8 +63,8 @@ pub enum PagesError {
 pub struct Pages;
 
 impl Pages {
-    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p` and `stun`, and some of
-    /// `limits`, `socket` and `channels`.
+    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p`, `neighbours` and `stun`, and
+    /// some of `limits`, `socket` and `channels`.
     pub fn new() -> Self {
         Pages
     }
@@ -77,6 +80,7 @@ impl Feature for Pages {
             SectionType::of::<StunSettings>(),
             SectionType::of::<SitesSettings>(),
             SectionType::of::<P2pSettings>(),
+            SectionType::of::<NeighbourSettings>(),
             SectionType::of::<PageSettings>(),
             SectionType::of::<PageLimits>(),
             SectionType::of::<SpriteSettings>(),
@@ -126,6 +130,7 @@ fn check(settings: &Settings) -> Result<String, PagesError> {
     DenyList::open(&pages.deny_file).map_err(PagesError::DenyFile)?;
     SiteHosts::new(&settings.section())?;
     gateway::check(&settings.section()).map_err(PagesError::Gateway)?;
+    neighbours::origins(&settings.section())?;
     Ok(stun::describe(&stun, &settings.server.listen))
 }
 
@@ -149,6 +154,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let page_settings: PageSettings = settings.section();
     check_report(&page_settings)?;
     gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
+    let _servers = neighbours::origins(&settings.section())?;
     let sites = Arc::new(SiteHosts::new(&settings.section())?);
     let announced = stun::announced(&settings.section())?;
     let deny_list = DenyList::open(&page_settings.deny_file).map_err(PagesError::DenyFile)?;

@@ -19,6 +19,7 @@ mod feature;
 mod figures;
 mod format;
 mod gateway;
+mod neighbours;
 mod page;
 mod people;
 mod rooms;
@@ -31,9 +32,10 @@ mod web_client;
 
 pub use feature::{Pages, PagesError, RunningPages};
 pub use gateway::GatewayError;
+pub use neighbours::NeighbourError;
 pub use page::DenyFileError;
 pub use settings::{
-    DhtRole, P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
-    StunSettings,
+    DhtRole, Guests, NeighbourSettings, P2pSettings, PageLimits, PageSettings, RoomSettings,
+    SitesSettings, SpriteSettings, StunSettings,
 };
 pub use sites::SitesError;
