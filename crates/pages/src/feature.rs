@@ -20,7 +20,7 @@ use watchfire_sockets::RequestHead;
 use crate::figures::{FIGURES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
-use crate::neighbours::{self, NeighbourError};
+use crate::neighbours::{self, NeighbourError, Neighbours};
 use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
     ReplicatedPages,
@@ -154,7 +154,8 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let page_settings: PageSettings = settings.section();
     check_report(&page_settings)?;
     gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
-    let _servers = neighbours::origins(&settings.section())?;
+    let neighbour_settings: NeighbourSettings = settings.section();
+    let servers = neighbours::origins(&neighbour_settings)?;
     let sites = Arc::new(SiteHosts::new(&settings.section())?);
     let announced = stun::announced(&settings.section())?;
     let deny_list = DenyList::open(&page_settings.deny_file).map_err(PagesError::DenyFile)?;
@@ -163,9 +164,14 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     // do the processes of machines without one: another machine may have it.
     let has_gateway = p2p.is_on();
     let is_gateway = has_gateway && cluster.is_first_of_machine();
-    let may_be_asked = has_gateway || settings.cluster.is_on();
+    let may_be_asked = has_gateway || !servers.is_empty() || settings.cluster.is_on();
+    let knows_all = is_gateway || !servers.is_empty();
     let availability =
-        may_be_asked.then(|| Arc::new(Availability::new(link("availability"), is_gateway)));
+        may_be_asked.then(|| Arc::new(Availability::new(link("availability"), knows_all)));
+    let neighbours = availability.clone().filter(|_| !servers.is_empty()).map(|availability| {
+        let (depth, link) = (neighbour_settings.depth, link("neighbours"));
+        Arc::new(Neighbours::new(depth, servers, *seed, availability, sender.clone(), link))
+    });
     let pages = Arc::new(ReplicatedPages::new(
         PageRules::from(*settings),
         *seed,
@@ -177,7 +183,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     ));
     let stun_address = Arc::<OnceLock<_>>::default();
     let services = PageServices {
-        limits: section_limits(&limits),
+        limits: limits_of(&limits, &neighbour_settings),
         deny_calls: Arc::new(DenyCalls {
             deny_list,
             pages: pages.clone(),
@@ -209,6 +215,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             stun: stun_address,
             own_client_key: foundation.own_client_key.clone(),
             people: people.clone(),
+            neighbours: neighbours.clone(),
         }),
         Arc::new(SpriteFeature::new(
             settings,
@@ -220,6 +227,9 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             (*metrics).clone(),
         )),
     ];
+    if let Some(neighbours) = neighbours {
+        parts.push(neighbours);
+    }
     if has_rooms {
         parts.push(Arc::new(RoomFeature));
     }
@@ -412,6 +422,15 @@ fn is_first_outside(warns: &AtomicBool, client: &dyn Fn() -> IpAddr) -> bool {
         && warns.swap(false, Ordering::Relaxed)
 }
 
+/// The limits of pages, and of guests.
+fn limits_of(pages: &PageLimits, neighbours: &NeighbourSettings) -> Value {
+    let mut limits = section_limits(pages);
+    if let (Value::Object(all), Value::Object(more)) = (&mut limits, section_limits(neighbours)) {
+        all.extend(more);
+    }
+    limits
+}
+
 /// The limits of the gateway; `None` without one.
 fn gateway_limits(settings: &P2pSettings) -> Option<Value> {
     settings.is_on().then(|| section_limits(settings))
@@ -434,8 +453,8 @@ mod tests {
 
     #[test]
     fn every_limit_of_pages_is_listed() {
-        let listed = section_limits(&PageLimits::default());
-        assert_eq!(listed.as_object().unwrap().len(), 16);
+        let listed = limits_of(&PageLimits::default(), &NeighbourSettings::default());
+        assert_eq!(listed.as_object().unwrap().len(), 17);
         for (name, limit) in listed.as_object().unwrap() {
             assert!(limit["when_reached"].is_string(), "limits.{name}");
         }

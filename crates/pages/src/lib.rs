@@ -1,7 +1,7 @@
 //! Pages, as a feature of a Watchfire server: content that is available while a browser has it open.
 //!
 //! [`Pages`] adds the web client, the topics `page:*`, `sprites:*` and `site`, the hosts of sites, the
-//! gateway to libp2p peers, and STUN. The server stores nothing: it introduces the peers of a page to
+//! gateway to libp2p peers, pages of other servers, and STUN. The server stores nothing: it introduces the peers of a page to
 //! each other, and relays what they cannot send directly.
 //!
 //! ```

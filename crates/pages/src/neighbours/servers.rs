@@ -1,6 +1,7 @@
 //! The servers of `neighbours.servers`, and the others that are known.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use http::Uri;
 use parking_lot::RwLock;
@@ -9,7 +10,7 @@ use watchfire_https::server_url;
 use crate::settings::NeighbourSettings;
 
 /// Servers that the settings may name.
-const SERVERS_MAX: usize = 32;
+pub(super) const SERVERS_MAX: usize = 32;
 
 /// Why the neighbours of the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -65,12 +66,37 @@ pub(super) fn origin(text: &str) -> Option<String> {
     })
 }
 
+/// Whether an origin leads to this machine or into a private network, or to no address at all. A name may get
+/// another address later; then a request for a filter goes there, and tells nobody what it finds.
+pub(super) async fn is_private(origin: &str) -> bool {
+    let Some(uri) = server_url(origin) else { return true };
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let Ok(addresses) = tokio::net::lookup_host((host, 0)).await else { return true };
+    let addresses: Vec<_> = addresses.map(|address| address.ip().to_canonical()).collect();
+    addresses.is_empty() || addresses.into_iter().any(is_private_address)
+}
+
+fn is_private_address(address: IpAddr) -> bool {
+    address.is_loopback()
+        || address.is_unspecified()
+        || address.is_multicast()
+        || match address {
+            IpAddr::V4(address) => {
+                let [first, second, ..] = address.octets();
+                let is_shared = first == 100 && (64..128).contains(&second);
+                address.is_private() || address.is_link_local() || is_shared || first >= 240
+            }
+            IpAddr::V6(address) => address.is_unique_local() || address.is_unicast_link_local(),
+        }
+}
+
 /// The origins of all servers that are neighbours now: those of the settings, and with `depth = 2` those that
 /// they name.
 #[derive(Debug, Default)]
 pub(crate) struct KnownServers(RwLock<BTreeSet<String>>);
 
 impl KnownServers {
+    #[allow(dead_code, reason = "the rules about guests ask it")]
     /// Whether a browser's origin is that of a neighbour.
     pub fn contains(&self, origin: &str) -> bool {
         self.0.read().contains(origin)
@@ -95,6 +121,27 @@ mod tests {
         let servers = ["https://A.example/", "http://127.0.0.1:4000", "https://b.example:443"];
         let origins = ["https://a.example", "http://127.0.0.1:4000", "https://b.example"];
         assert_eq!(of(&servers).unwrap(), origins);
+    }
+
+    #[tokio::test]
+    async fn an_address_of_a_private_network_is_recognised() {
+        for private in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.1:8080",
+            "169.254.0.1",
+            "[::1]",
+            "[fd00::1]:4000",
+            "[::ffff:10.0.0.1]",
+            "100.64.0.1",
+            "0.0.0.0",
+            "localhost",
+        ] {
+            assert!(is_private(&format!("http://{private}")).await, "{private}");
+        }
+        for public in ["8.8.8.8", "[2600::1]:4000"] {
+            assert!(!is_private(&format!("https://{public}")).await, "{public}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
+use crate::neighbours::Neighbours;
 use crate::people::People;
 use crate::stun::Announced;
 
@@ -47,6 +48,8 @@ pub(super) struct PageChannel {
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
     pub people: Arc<People>,
+    /// `None` without neighbours.
+    pub neighbours: Option<Arc<Neighbours>>,
     pub trace_reports: TraceReports,
 }
 
@@ -119,6 +122,11 @@ impl Channel for PageChannel {
         }
         if let Some(stun) = self.stun.get() {
             response["stun"] = stun.to_json();
+        }
+        // After the page was joined: a later change is broadcast, and arrives after the reply.
+        let elsewhere = self.neighbours.as_ref().map(|neighbours| neighbours.elsewhere(page));
+        if let Some(servers) = elsewhere.filter(|servers| !servers.is_empty()) {
+            response["elsewhere"] = servers.into();
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
         if kind == PeerKind::Node {

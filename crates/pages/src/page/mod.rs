@@ -1,7 +1,7 @@
 //! Pages: the peers that have a page open, the holders among them, and the relay between peers.
 //!
 //! [`ReplicatedPages`] is the state, [`PageChannel`](channel::PageChannel) the topics `page:<cid>`.
-//! [`Availability`] knows, for the gateway, which pages are available over all processes.
+//! [`Availability`] knows, for the gateway and the neighbours, which pages are available over all processes.
 //! [`DenyList`] names the pages that the operator blocked.
 
 mod availability;
@@ -17,12 +17,12 @@ mod trace_report;
 
 use std::sync::{Arc, OnceLock};
 
-pub(crate) use availability::Availability;
+pub(crate) use availability::{Availability, Changes};
 use channel::PageChannel;
 pub(crate) use deny_calls::DenyCalls;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
-pub(crate) use name::check_cid;
+pub(crate) use name::{TOPIC_PREFIX, check_cid, topic_of};
 pub(crate) use relay_counts::RelayCounts;
 pub(crate) use replicated::{PageRules, ReplicatedPages};
 use trace_report::TraceReports;
@@ -30,13 +30,14 @@ use watchfire::feature::{ClusterPart, MetricWriter, Part, Registry};
 use watchfire::internal::{Metrics, OwnClientKey, Reporter};
 use watchfire_types::Instant;
 
+use crate::neighbours::Neighbours;
 use crate::people::People;
 use crate::settings::PageLimits;
 use crate::stun::Announced;
 
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,
-    /// `None` without a gateway.
+    /// `None` without a gateway and neighbours.
     pub availability: Option<Arc<Availability>>,
     pub metrics: Arc<Metrics>,
     pub limits: PageLimits,
@@ -45,6 +46,8 @@ pub(crate) struct PageFeature {
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
     pub people: Arc<People>,
+    /// `None` without neighbours.
+    pub neighbours: Option<Arc<Neighbours>>,
 }
 
 impl Part for PageFeature {
@@ -61,6 +64,7 @@ impl Part for PageFeature {
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
             people: self.people.clone(),
+            neighbours: self.neighbours.clone(),
             trace_reports: TraceReports::default(),
         };
         registry.add_with_own_limits("page:*", channel).expect("the pattern is valid");
