@@ -22,8 +22,8 @@ use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::neighbours::{self, NeighbourError, Neighbours};
 use crate::page::{
-    Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
-    ReplicatedPages,
+    Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, Elsewhere, PageFeature,
+    PageRules, ReplicatedPages,
 };
 use crate::people::People;
 use crate::rooms::RoomFeature;
@@ -168,9 +168,11 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let knows_all = is_gateway || !servers.is_empty();
     let availability =
         may_be_asked.then(|| Arc::new(Availability::new(link("availability"), knows_all)));
+    let elsewhere = Arc::<Elsewhere>::default();
     let neighbours = availability.clone().filter(|_| !servers.is_empty()).map(|availability| {
-        let (depth, link) = (neighbour_settings.depth, link("neighbours"));
-        Arc::new(Neighbours::new(depth, servers, *seed, availability, sender.clone(), link))
+        let (depth, elsewhere) = (neighbour_settings.depth, elsewhere.clone());
+        let (sender, link) = (sender.clone(), link("neighbours"));
+        Arc::new(Neighbours::new(depth, servers, *seed, availability, elsewhere, sender, link))
     });
     let pages = Arc::new(ReplicatedPages::new(
         PageRules::from(*settings),
@@ -215,7 +217,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             stun: stun_address,
             own_client_key: foundation.own_client_key.clone(),
             people: people.clone(),
-            neighbours: neighbours.clone(),
+            elsewhere,
         }),
         Arc::new(SpriteFeature::new(
             settings,

@@ -35,7 +35,7 @@ use watchfire::feature::{
 use watchfire::internal::{ClientSender, Seed};
 use watchfire_types::NodeId;
 
-use crate::page::{Availability, TOPIC_PREFIX, topic_of};
+use crate::page::{Availability, Elsewhere, TOPIC_PREFIX, topic_of};
 
 use fetch::Fetcher;
 use filter::Salt;
@@ -58,9 +58,7 @@ pub(crate) struct Neighbours {
     link: PartLink,
     known: Arc<KnownServers>,
     servers: Mutex<Vec<Server>>,
-    /// The origins of the servers that have a page. At most as many pages as are watched: in the first process
-    /// those of the server, in another one those of its own clients.
-    elsewhere: Mutex<HashMap<Box<str>, Vec<String>>>,
+    elsewhere: Arc<Elsewhere>,
     filter: tokio::sync::Mutex<Option<OwnFilter>>,
     found: Counter,
     failures: Counter,
@@ -124,6 +122,7 @@ impl Neighbours {
         named: Vec<String>,
         seed: Seed,
         availability: Arc<Availability>,
+        elsewhere: Arc<Elsewhere>,
         sender: Arc<dyn ClientSender>,
         link: PartLink,
     ) -> Self {
@@ -140,7 +139,7 @@ impl Neighbours {
             link,
             known: Arc::new(known),
             servers: Mutex::new(servers),
-            elsewhere: Mutex::default(),
+            elsewhere,
             filter: tokio::sync::Mutex::default(),
             found: Counter::default(),
             failures: Counter::default(),
@@ -151,11 +150,6 @@ impl Neighbours {
     /// The origins of all neighbours, which change while the server runs.
     pub fn known(&self) -> &Arc<KnownServers> {
         &self.known
-    }
-
-    /// The origins of the servers that have a page, which nobody here has in full.
-    pub fn elsewhere(&self, page: &str) -> Vec<String> {
-        self.elsewhere.lock().get(page).cloned().unwrap_or_default()
     }
 
     /// Notes which servers have a page. The first process of the machine calls this.
@@ -443,6 +437,10 @@ mod tests {
         }
     }
 
+    fn elsewhere(neighbours: &Neighbours) -> Vec<String> {
+        neighbours.elsewhere.lock().get(PAGE).cloned().unwrap_or_default()
+    }
+
     /// The process 0 of a machine whose first process is this.
     fn neighbours(first: u16) -> (Arc<FakeBus>, Arc<Told>, Neighbours) {
         let (bus, told) = (Arc::new(FakeBus::default()), Arc::new(Told::default()));
@@ -451,7 +449,8 @@ mod tests {
         let link = PartLink::new(&Arc::new(cluster), PartName::new("neighbours", 1));
         let availability = Arc::new(Availability::new(link.clone(), true));
         let named = vec![A.to_owned()];
-        let neighbours = Neighbours::new(1, named, Seed(7), availability, told.clone(), link);
+        let neighbours =
+            Neighbours::new(1, named, Seed(7), availability, Arc::default(), told.clone(), link);
         (bus, told, neighbours)
     }
 
@@ -466,18 +465,18 @@ mod tests {
         let servers = [A.to_owned()];
         let found = elsewhere_message(PAGE, &servers);
         receive(&neighbours, 9, &found);
-        assert!(neighbours.elsewhere(PAGE).is_empty(), "of another machine");
+        assert!(elsewhere(&neighbours).is_empty(), "of another machine");
         receive(&neighbours, 5, &found);
         receive(&neighbours, 5, &found);
-        assert_eq!(neighbours.elsewhere(PAGE), [A]);
+        assert_eq!(elsewhere(&neighbours), [A]);
         assert_eq!(told.take().len(), 1, "nothing new is not told");
         neighbours.forget(&topic_of(PAGE));
-        assert!(neighbours.elsewhere(PAGE).is_empty());
+        assert!(elsewhere(&neighbours).is_empty());
         receive(&neighbours, 5, &found);
         neighbours.node_down(NodeId(6));
-        assert_eq!(neighbours.elsewhere(PAGE), [A]);
+        assert_eq!(elsewhere(&neighbours), [A]);
         neighbours.node_down(NodeId(5));
-        assert!(neighbours.elsewhere(PAGE).is_empty());
+        assert!(elsewhere(&neighbours).is_empty());
         let lengths = [r#"{"servers":["https://a.example"]}"#, r#"{"servers":[]}"#].map(str::len);
         assert_eq!(told.take(), lengths);
         let more = ["https://a.example", "https://b.example"];

@@ -11,12 +11,12 @@ use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Soc
 use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
 use watchfire_types::PeerId;
 
+use super::Elsewhere;
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
-use crate::neighbours::Neighbours;
 use crate::people::People;
 use crate::stun::Announced;
 
@@ -48,8 +48,7 @@ pub(super) struct PageChannel {
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
     pub people: Arc<People>,
-    /// `None` without neighbours.
-    pub neighbours: Option<Arc<Neighbours>>,
+    pub elsewhere: Arc<Elsewhere>,
     pub trace_reports: TraceReports,
 }
 
@@ -124,9 +123,8 @@ impl Channel for PageChannel {
             response["stun"] = stun.to_json();
         }
         // After the page was joined: a later change is broadcast, and arrives after the reply.
-        let elsewhere = self.neighbours.as_ref().map(|neighbours| neighbours.elsewhere(page));
-        if let Some(servers) = elsewhere.filter(|servers| !servers.is_empty()) {
-            response["elsewhere"] = servers.into();
+        if let Some(servers) = self.elsewhere.lock().get(page) {
+            response["elsewhere"] = json!(servers);
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
         if kind == PeerKind::Node {

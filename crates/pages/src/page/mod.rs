@@ -15,6 +15,7 @@ mod relay_counts;
 mod replicated;
 mod trace_report;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use availability::{Availability, Changes};
@@ -23,6 +24,7 @@ pub(crate) use deny_calls::DenyCalls;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
 pub(crate) use name::{TOPIC_PREFIX, check_cid, topic_of};
+use parking_lot::Mutex;
 pub(crate) use relay_counts::RelayCounts;
 pub(crate) use replicated::{PageRules, ReplicatedPages};
 use trace_report::TraceReports;
@@ -30,10 +32,14 @@ use watchfire::feature::{ClusterPart, MetricWriter, Part, Registry};
 use watchfire::internal::{Metrics, OwnClientKey, Reporter};
 use watchfire_types::Instant;
 
-use crate::neighbours::Neighbours;
 use crate::people::People;
 use crate::settings::PageLimits;
 use crate::stun::Announced;
+
+/// The origins of other servers on which pages are available that nobody here has in full. At most as many pages as
+/// are watched: in the first process of a machine those of the server, in another one those of its own clients.
+/// Empty without neighbours.
+pub(crate) type Elsewhere = Mutex<HashMap<Box<str>, Vec<String>>>;
 
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,
@@ -46,8 +52,7 @@ pub(crate) struct PageFeature {
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
     pub people: Arc<People>,
-    /// `None` without neighbours.
-    pub neighbours: Option<Arc<Neighbours>>,
+    pub elsewhere: Arc<Elsewhere>,
 }
 
 impl Part for PageFeature {
@@ -64,7 +69,7 @@ impl Part for PageFeature {
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
             people: self.people.clone(),
-            neighbours: self.neighbours.clone(),
+            elsewhere: self.elsewhere.clone(),
             trace_reports: TraceReports::default(),
         };
         registry.add_with_own_limits("page:*", channel).expect("the pattern is valid");
