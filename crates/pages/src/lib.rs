@@ -33,6 +33,8 @@ mod web_client;
 pub use feature::{Pages, PagesError, RunningPages};
 pub use gateway::GatewayError;
 pub use neighbours::NeighbourError;
+#[doc(hidden)]
+pub use neighbours::{Filter, FilterError};
 pub use page::DenyFileError;
 pub use settings::{
     DhtRole, Guests, NeighbourSettings, P2pSettings, PageLimits, PageSettings, RoomSettings,

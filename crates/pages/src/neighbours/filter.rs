@@ -21,7 +21,9 @@ const REMAINDER_BITS: u32 = 8;
 
 /// Why a filter is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum FilterError {
+#[non_exhaustive]
+pub enum FilterError {
+    /// It is not what the format says.
     #[error("the filter is not valid")]
     Malformed,
     /// It would say yes about too many pages that the server does not have.
@@ -31,7 +33,7 @@ pub(super) enum FilterError {
 
 /// The pages of another server.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub struct Filter {
     salt: Salt,
     bits: u32,
     /// Ascending.
@@ -62,6 +64,7 @@ pub(super) fn encode<'a>(salt: &Salt, pages: impl ExactSizeIterator<Item = &'a s
 }
 
 impl Filter {
+    /// Reads a filter.
     pub fn decode(bytes: &[u8]) -> Result<Filter, FilterError> {
         let (head, body) = bytes.split_at_checked(HEAD_BYTES).ok_or(FilterError::Malformed)?;
         let salt = head[1..17].try_into().expect("a salt has 16 bytes");
@@ -88,18 +91,18 @@ impl Filter {
             hashes.push(hash as u32);
             next = hash + 1;
         }
-        if !reader.is_at_end() {
+        if !reader.ends_here() {
             return Err(FilterError::Malformed);
         }
         Ok(Filter { salt, bits, hashes })
     }
 
-    pub fn salt(&self) -> &Salt {
+    pub(super) fn salt(&self) -> &Salt {
         &self.salt
     }
 
     /// The number of pages.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.hashes.len()
     }
 
@@ -158,7 +161,7 @@ impl BitReader<'_> {
     }
 
     /// Whether only the zeros follow that fill the last byte.
-    fn is_at_end(mut self) -> bool {
+    fn ends_here(mut self) -> bool {
         self.bytes.len() == self.at.div_ceil(8) && std::iter::from_fn(|| self.bit()).all(|bit| !bit)
     }
 }

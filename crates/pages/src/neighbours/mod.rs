@@ -39,6 +39,8 @@ use crate::page::{Availability, Elsewhere, TOPIC_PREFIX, topic_of};
 
 use fetch::Fetcher;
 use filter::Salt;
+#[doc(hidden)]
+pub use filter::{Filter, FilterError};
 pub use servers::NeighbourError;
 pub(crate) use servers::{KnownServers, origins};
 
