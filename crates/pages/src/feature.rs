@@ -20,15 +20,16 @@ use watchfire_sockets::RequestHead;
 use crate::figures::{FIGURES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
+use crate::neighbours::{self, NeighbourError, Neighbours};
 use crate::page::{
-    Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
-    ReplicatedPages,
+    Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, Elsewhere, PageFeature,
+    PageRules, ReplicatedPages,
 };
 use crate::people::People;
 use crate::rooms::RoomFeature;
 use crate::settings::{
-    P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
-    StunSettings,
+    NeighbourSettings, P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings,
+    SpriteSettings, StunSettings,
 };
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
@@ -45,6 +46,8 @@ pub enum PagesError {
     Stun(#[from] StunError),
     #[error("p2p: {0}")]
     Gateway(GatewayError),
+    #[error(transparent)]
+    Neighbour(#[from] NeighbourError),
     #[error("pages.deny_file: {0}")]
     DenyFile(DenyFileError),
     /// `pages.report` is not an address that a browser can open.
@@ -60,8 +63,8 @@ pub enum PagesError {
 pub struct Pages;
 
 impl Pages {
-    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p` and `stun`, and some of
-    /// `limits`, `socket` and `channels`.
+    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p`, `neighbours` and `stun`, and
+    /// some of `limits`, `socket` and `channels`.
     pub fn new() -> Self {
         Pages
     }
@@ -77,6 +80,7 @@ impl Feature for Pages {
             SectionType::of::<StunSettings>(),
             SectionType::of::<SitesSettings>(),
             SectionType::of::<P2pSettings>(),
+            SectionType::of::<NeighbourSettings>(),
             SectionType::of::<PageSettings>(),
             SectionType::of::<PageLimits>(),
             SectionType::of::<SpriteSettings>(),
@@ -126,6 +130,7 @@ fn check(settings: &Settings) -> Result<String, PagesError> {
     DenyList::open(&pages.deny_file).map_err(PagesError::DenyFile)?;
     SiteHosts::new(&settings.section())?;
     gateway::check(&settings.section()).map_err(PagesError::Gateway)?;
+    neighbours::origins(&settings.section())?;
     Ok(stun::describe(&stun, &settings.server.listen))
 }
 
@@ -149,6 +154,8 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let page_settings: PageSettings = settings.section();
     check_report(&page_settings)?;
     gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
+    let neighbour_settings: NeighbourSettings = settings.section();
+    let servers = neighbours::origins(&neighbour_settings)?;
     let sites = Arc::new(SiteHosts::new(&settings.section())?);
     let announced = stun::announced(&settings.section())?;
     let deny_list = DenyList::open(&page_settings.deny_file).map_err(PagesError::DenyFile)?;
@@ -157,9 +164,16 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     // do the processes of machines without one: another machine may have it.
     let has_gateway = p2p.is_on();
     let is_gateway = has_gateway && cluster.is_first_of_machine();
-    let may_be_asked = has_gateway || settings.cluster.is_on();
+    let may_be_asked = has_gateway || !servers.is_empty() || settings.cluster.is_on();
+    let knows_all = is_gateway || !servers.is_empty();
     let availability =
-        may_be_asked.then(|| Arc::new(Availability::new(link("availability"), is_gateway)));
+        may_be_asked.then(|| Arc::new(Availability::new(link("availability"), knows_all)));
+    let elsewhere = Arc::<Elsewhere>::default();
+    let neighbours = availability.clone().filter(|_| !servers.is_empty()).map(|availability| {
+        let (depth, elsewhere) = (neighbour_settings.depth, elsewhere.clone());
+        let (sender, link) = (sender.clone(), link("neighbours"));
+        Arc::new(Neighbours::new(depth, servers, *seed, availability, elsewhere, sender, link))
+    });
     let pages = Arc::new(ReplicatedPages::new(
         PageRules::from(*settings),
         *seed,
@@ -171,7 +185,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     ));
     let stun_address = Arc::<OnceLock<_>>::default();
     let services = PageServices {
-        limits: section_limits(&limits),
+        limits: limits_of(&limits, &neighbour_settings),
         deny_calls: Arc::new(DenyCalls {
             deny_list,
             pages: pages.clone(),
@@ -203,6 +217,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             stun: stun_address,
             own_client_key: foundation.own_client_key.clone(),
             people: people.clone(),
+            elsewhere,
         }),
         Arc::new(SpriteFeature::new(
             settings,
@@ -214,6 +229,9 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             (*metrics).clone(),
         )),
     ];
+    if let Some(neighbours) = neighbours {
+        parts.push(neighbours);
+    }
     if has_rooms {
         parts.push(Arc::new(RoomFeature));
     }
@@ -406,6 +424,15 @@ fn is_first_outside(warns: &AtomicBool, client: &dyn Fn() -> IpAddr) -> bool {
         && warns.swap(false, Ordering::Relaxed)
 }
 
+/// The limits of pages, and of guests.
+fn limits_of(pages: &PageLimits, neighbours: &NeighbourSettings) -> Value {
+    let mut limits = section_limits(pages);
+    if let (Value::Object(all), Value::Object(more)) = (&mut limits, section_limits(neighbours)) {
+        all.extend(more);
+    }
+    limits
+}
+
 /// The limits of the gateway; `None` without one.
 fn gateway_limits(settings: &P2pSettings) -> Option<Value> {
     settings.is_on().then(|| section_limits(settings))
@@ -428,8 +455,8 @@ mod tests {
 
     #[test]
     fn every_limit_of_pages_is_listed() {
-        let listed = section_limits(&PageLimits::default());
-        assert_eq!(listed.as_object().unwrap().len(), 16);
+        let listed = limits_of(&PageLimits::default(), &NeighbourSettings::default());
+        assert_eq!(listed.as_object().unwrap().len(), 17);
         for (name, limit) in listed.as_object().unwrap() {
             assert!(limit["when_reached"].is_string(), "limits.{name}");
         }

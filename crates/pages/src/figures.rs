@@ -25,6 +25,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     figure("signals_outside", Sum(Series::all("watchfire_pages_signals_outside"))),
     figure("stun_answers_outside", Sum(Series::all("watchfire_stun_answers_outside"))),
     figure("sprites", Sum(Series::all("watchfire_sprites_peers"))),
+    figure("neighbours_silent", Sum(Series::all("watchfire_neighbours_silent"))),
     figure("p2p_connections", Sum(Series::all("watchfire_p2p_connections"))),
     figure("p2p_peers", Sum(Series::all("watchfire_p2p_peers"))),
     figure("p2p_received_bytes", Rate(Series::all("watchfire_p2p_received_bytes"))),
@@ -69,6 +70,16 @@ pub(crate) const TROUBLES: &[Trouble] = &[
                 .then(|| "The server has no connection to any libp2p peer".to_owned())
         },
     },
+    Trouble {
+        kind: "neighbour_silent",
+        begins_after: 30,
+        ends_after: 2,
+        fix: "Start the server that neighbours.servers names, and give it neighbours too, or remove its name; GET /limits shows which one it is.",
+        see: |figures| {
+            let count = figures.above("neighbours_silent", 0.0)?;
+            Some(format!("{count:.0} of the neighbours tell no pages, so theirs are not found"))
+        },
+    },
 ];
 
 #[cfg(test)]
@@ -101,5 +112,7 @@ mod tests {
         assert!(TROUBLES.iter().all(|trouble| !seen(trouble.kind, &[])));
         assert!(seen("no_libp2p_peers", &[("p2p_connections", 0.0)]));
         assert!(seen("relay_quota", &[("refusals_relay_quota", 0.5)]));
+        assert!(!seen("neighbour_silent", &[("neighbours_silent", 0.0)]));
+        assert!(seen("neighbour_silent", &[("neighbours_silent", 1.0)]));
     }
 }

@@ -1,7 +1,7 @@
 //! Pages, as a feature of a Watchfire server: content that is available while a browser has it open.
 //!
 //! [`Pages`] adds the web client, the topics `page:*`, `sprites:*` and `site`, the hosts of sites, the
-//! gateway to libp2p peers, and STUN. The server stores nothing: it introduces the peers of a page to
+//! gateway to libp2p peers, pages of other servers, and STUN. The server stores nothing: it introduces the peers of a page to
 //! each other, and relays what they cannot send directly.
 //!
 //! ```
@@ -19,6 +19,7 @@ mod feature;
 mod figures;
 mod format;
 mod gateway;
+mod neighbours;
 mod page;
 mod people;
 mod rooms;
@@ -31,9 +32,12 @@ mod web_client;
 
 pub use feature::{Pages, PagesError, RunningPages};
 pub use gateway::GatewayError;
+pub use neighbours::NeighbourError;
+#[doc(hidden)]
+pub use neighbours::{Filter, FilterError};
 pub use page::DenyFileError;
 pub use settings::{
-    DhtRole, P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings, SpriteSettings,
-    StunSettings,
+    DhtRole, Guests, NeighbourSettings, P2pSettings, PageLimits, PageSettings, RoomSettings,
+    SitesSettings, SpriteSettings, StunSettings,
 };
 pub use sites::SitesError;

@@ -126,6 +126,44 @@ impl P2pSettings {
 }
 
 section! {
+    "neighbours";
+    /// Other servers, whose pages are found from here, as those of this server are found there.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct NeighbourSettings {
+        /// Origins of other servers, such as `"https://a.example"`; at most 32. A page that someone has
+        /// open there is found by the visitors of this server. The server tells them which pages
+        /// are available here: `GET /neighbours/burning`. http: is for private networks. Empty: no
+        /// neighbours, and no such route.
+        servers: Vec<String> = Vec::new();
+        /// The sites whose visitors may open pages of this server: `"neighbours"`, the ones named
+        /// above; `"any"` site; or `"none"`.
+        guests: Guests = Guests::Neighbours;
+        /// 1: the servers named above. 2: also the servers that those name in their `GET /limits`; at
+        /// most 64 altogether.
+        depth: u8 = 1;
+        /// Connections of guests of one process, and a quarter of it from one site. Further
+        /// connections are refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        guests_max: u32 = 10_000, "connections",
+            "The connection is refused.";
+    }
+}
+
+/// The sites, other than this server's own, whose visitors may open pages here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Guests {
+    /// The neighbours.
+    #[default]
+    Neighbours,
+    /// Every site.
+    Any,
+    /// No site.
+    None,
+}
+
+section! {
     "pages";
     /// The operator's settings for pages.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

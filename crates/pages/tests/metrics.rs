@@ -14,7 +14,7 @@ use watchfire_testkit::{Client, Request, eventually};
 const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 
 /// Metrics that this test's server does not have: they need certificates, a backend, several
-/// processes, several machines or libp2p peers.
+/// processes, several machines, libp2p peers or neighbours.
 const OF_OTHER_SERVERS: &[&str] = &[
     "watchfire_tls_",
     "watchfire_hooks_",
@@ -23,6 +23,7 @@ const OF_OTHER_SERVERS: &[&str] = &[
     "watchfire_nats_",
     "watchfire_cluster_",
     "watchfire_p2p_",
+    "watchfire_neighbours_",
 ];
 
 const API_KEY: &str = "a-key-of-this-test";

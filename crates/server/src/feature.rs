@@ -256,8 +256,8 @@ pub trait Part: Send + Sync {
         routes
     }
 
-    /// The part's rows of `GET /limits`, for a client that requested this host. They do not change while
-    /// the server runs.
+    /// The part's rows of `GET /limits`, for a client that requested this host. A change is seen within a
+    /// second.
     fn describe_limits(&self, _host: Option<&str>, _response: &mut Map<String, Value>) {}
 
     /// Routes for the operator. Each request has the operator's token.

@@ -7,6 +7,7 @@ mod content;
 mod encryption;
 mod exchange;
 mod leaves;
+mod neighbours;
 mod server;
 mod sockets;
 mod stun;
@@ -48,5 +49,6 @@ pub static TARGETS: &[Target] = &[
     Target::new("private_index", encryption::private_index),
     Target::with_memory("private_page", encryption::private_page, 1024 * 1024),
     Target::new("stun_request", stun::stun_request),
+    Target::new("neighbour_filter", neighbours::neighbour_filter),
     Target::with_memory("wire_packets", wire::wire_packets, 4 * 1024 * 1024),
 ];

@@ -23,7 +23,7 @@ use super::connector::SocketPairConnector;
 use super::host_metrics::HostMetrics;
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use super::transfer::{PageTransfer, TransferShared};
-use crate::page::Availability;
+use crate::page::{Availability, Changes};
 use crate::settings::{DhtRole, P2pSettings};
 
 /// Available pages that are announced to content routing. Further pages are not announced.
@@ -80,6 +80,7 @@ impl Gateway {
             is_providing: settings.dht != DhtRole::Off,
             router: Arc::new(router),
             buffer: Arc::new(BlockBuffer::new(buffer_bytes_max)),
+            changes: availability.changes(),
             availability,
             connector,
             key,
@@ -162,6 +163,7 @@ struct GatewayStart {
     router: Arc<GatewayRouter>,
     buffer: Arc<BlockBuffer>,
     availability: Arc<Availability>,
+    changes: Arc<Changes>,
     connector: Arc<SocketPairConnector>,
     key: OwnClientKey,
     host_metrics: HostMetrics,
@@ -193,6 +195,7 @@ impl GatewayStart {
         let shared = TransferShared { host, router, buffer, availability, connector, key };
         let gateway_loop = GatewayLoop {
             shared: Arc::new(shared),
+            changes: self.changes,
             host_metrics: self.host_metrics,
             is_providing: self.is_providing,
             transfers: JoinSet::new(),
@@ -246,6 +249,7 @@ enum Provided {
 
 struct GatewayLoop {
     shared: Arc<TransferShared>,
+    changes: Arc<Changes>,
     host_metrics: HostMetrics,
     is_providing: bool,
     transfers: JoinSet<()>,
@@ -263,11 +267,11 @@ impl GatewayLoop {
         mut stopped: oneshot::Receiver<()>,
     ) {
         let mut sweep = interval(SWEEP_PERIOD);
-        let shared = self.shared.clone();
+        let (shared, changes) = (self.shared.clone(), self.changes.clone());
         loop {
             tokio::select! {
                 _ = &mut stopped => break,
-                changed = shared.availability.changes() => {
+                changed = changes.next() => {
                     changed.iter().for_each(|page| self.page_changed(page));
                     self.provide();
                 }

@@ -1,6 +1,7 @@
 //! The pages that are available, and those that are only watched, over all processes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use watchfire::feature::{ClusterPart, PartLink};
 use watchfire_tracker::Have;
 use watchfire_types::{NodeId, PeerId};
 
-/// The topic on which processes exchange the availability of pages. The process with the gateway
-/// subscribes to it.
+/// The topic on which processes exchange the availability of pages. The processes that know all pages
+/// subscribe to it.
 const TOPIC: &str = "availability of pages";
 
 /// Whether a page is available and watched, at one process or over all. Page clients of this server
@@ -32,14 +33,33 @@ impl PageAvailability {
     }
 }
 
-/// The availability of pages. Each process knows that of its own peers; the process with the
-/// gateway knows that of all.
+/// The availability of pages. Each process knows that of its own peers. The process with the gateway,
+/// and each process of a server with neighbours, knows that of all.
 pub(crate) struct Availability {
     link: PartLink,
-    /// Whether the gateway runs in this process.
-    has_gateway: bool,
+    /// Whether this process knows the pages of all processes.
+    knows_all: bool,
     state: Mutex<State>,
+}
+
+/// The pages that changed since one reader last looked.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pages: Mutex<BTreeSet<Box<str>>>,
     changed: Notify,
+}
+
+impl Changes {
+    /// Waits until pages change, and returns them.
+    pub async fn next(&self) -> BTreeSet<Box<str>> {
+        loop {
+            let changed = std::mem::take(&mut *self.pages.lock());
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.changed.notified().await;
+        }
+    }
 }
 
 /// A page at one process.
@@ -56,8 +76,8 @@ struct State {
     own_clients: HashSet<PeerId>,
     /// The processes at which each page is watched. At most as many pages as are open.
     known: HashMap<Box<str>, Vec<(NodeId, PageAvailability)>>,
-    /// Pages that changed since [`Availability::changes`] last returned.
-    changed: BTreeSet<Box<str>>,
+    /// Those that read the changes, until they are dropped.
+    readers: Vec<Arc<Changes>>,
 }
 
 #[derive(Default)]
@@ -73,8 +93,8 @@ impl OwnPeers {
 }
 
 impl Availability {
-    pub fn new(link: PartLink, has_gateway: bool) -> Self {
-        Availability { link, has_gateway, state: Mutex::default(), changed: Notify::new() }
+    pub fn new(link: PartLink, knows_all: bool) -> Self {
+        Availability { link, knows_all, state: Mutex::default() }
     }
 
     /// Subscribes to the availability at the other processes.
@@ -133,13 +153,13 @@ impl Availability {
             return;
         }
         self.link.publish_state(TOPIC, || Message { page, availability });
-        if self.has_gateway {
+        if self.knows_all {
             self.note(&mut state, self.link.cluster().me(), page, availability);
         }
     }
 
     fn note(&self, state: &mut State, node: NodeId, page: &str, availability: PageAvailability) {
-        let State { known, changed, .. } = state;
+        let State { known, readers, .. } = state;
         let nodes = match known.get_mut(page) {
             Some(nodes) => nodes,
             None => known.entry(page.into()).or_default(),
@@ -150,8 +170,11 @@ impl Availability {
         } else if nodes.is_empty() {
             known.remove(page);
         }
-        changed.insert(page.into());
-        self.changed.notify_one();
+        readers.retain(|reader| Arc::strong_count(reader) > 1);
+        for reader in readers {
+            reader.pages.lock().insert(page.into());
+            reader.changed.notify_one();
+        }
     }
 
     pub fn of(&self, page: &str) -> PageAvailability {
@@ -160,19 +183,27 @@ impl Availability {
         nodes.fold(PageAvailability::default(), |all, (_, here)| all.or(*here))
     }
 
-    /// Waits until pages change, and returns them.
-    pub async fn changes(&self) -> BTreeSet<Box<str>> {
-        loop {
-            let changed = std::mem::take(&mut self.state.lock().changed);
-            if !changed.is_empty() {
-                return changed;
+    /// Calls a function with each page that is available.
+    pub fn for_each_available(&self, mut page: impl FnMut(&str)) {
+        let state = self.state.lock();
+        for (name, nodes) in &state.known {
+            if nodes.iter().any(|(_, here)| here.is_available) {
+                page(name);
             }
-            self.changed.notified().await;
         }
     }
 
+    /// The changes from now on, for a new reader. The first are the pages that are known already.
+    pub fn changes(&self) -> Arc<Changes> {
+        let mut state = self.state.lock();
+        let pages = Mutex::new(state.known.keys().cloned().collect());
+        let changes = Arc::new(Changes { pages, changed: Notify::new() });
+        state.readers.push(changes.clone());
+        changes
+    }
+
     fn note_remote(&self, node: NodeId, page: &str, availability: PageAvailability) {
-        if self.has_gateway {
+        if self.knows_all {
             self.note(&mut self.state.lock(), node, page, availability);
         }
     }
@@ -218,8 +249,6 @@ pub(super) fn samples() -> watchfire::internal::Samples {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use watchfire::internal::Cluster;
 
     use super::*;
@@ -268,13 +297,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_change_is_returned_once() {
+    async fn each_reader_gets_each_change_once() {
         let availability = availability();
         availability.peer_joined("one", ALICE, Have::All, false);
+        let changes = availability.changes();
         availability.peer_joined("two", PeerId(2), Have::All, false);
         availability.peer_joined("two", PeerId(3), Have::All, false);
-        assert_eq!(availability.changes().await, ["one".into(), "two".into()].into());
+        let late = availability.changes();
+        for changes in [&changes, &late] {
+            assert_eq!(changes.next().await, ["one".into(), "two".into()].into());
+        }
+        drop(late);
         availability.peer_left("two", PeerId(3), Have::All);
-        assert!(availability.state.lock().changed.is_empty(), "another peer still has all of it");
+        assert!(changes.pages.lock().is_empty(), "another peer still has all of it");
+        availability.peer_joined("three", PeerId(4), Have::Some, false);
+        assert_eq!(changes.next().await, ["three".into()].into());
+        assert_eq!(availability.state.lock().readers.len(), 1, "the other one is gone");
+        let mut available = Vec::new();
+        availability.for_each_available(|page| available.push(page.to_owned()));
+        available.sort_unstable();
+        assert_eq!(available, ["one", "two"]);
     }
 }

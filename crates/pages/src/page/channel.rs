@@ -11,6 +11,7 @@ use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Soc
 use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
 use watchfire_types::PeerId;
 
+use super::Elsewhere;
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::relay_counts::RelayCounts;
@@ -47,6 +48,7 @@ pub(super) struct PageChannel {
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
     pub people: Arc<People>,
+    pub elsewhere: Arc<Elsewhere>,
     pub trace_reports: TraceReports,
 }
 
@@ -119,6 +121,10 @@ impl Channel for PageChannel {
         }
         if let Some(stun) = self.stun.get() {
             response["stun"] = stun.to_json();
+        }
+        // After the page was joined: a later change is broadcast, and arrives after the reply.
+        if let Some(servers) = self.elsewhere.lock().get(page) {
+            response["elsewhere"] = json!(servers);
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
         if kind == PeerKind::Node {

@@ -1,7 +1,7 @@
 //! Pages: the peers that have a page open, the holders among them, and the relay between peers.
 //!
 //! [`ReplicatedPages`] is the state, [`PageChannel`](channel::PageChannel) the topics `page:<cid>`.
-//! [`Availability`] knows, for the gateway, which pages are available over all processes.
+//! [`Availability`] knows, for the gateway and the neighbours, which pages are available over all processes.
 //! [`DenyList`] names the pages that the operator blocked.
 
 mod availability;
@@ -15,14 +15,16 @@ mod relay_counts;
 mod replicated;
 mod trace_report;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-pub(crate) use availability::Availability;
+pub(crate) use availability::{Availability, Changes};
 use channel::PageChannel;
 pub(crate) use deny_calls::DenyCalls;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
-pub(crate) use name::check_cid;
+pub(crate) use name::{TOPIC_PREFIX, check_cid, topic_of};
+use parking_lot::Mutex;
 pub(crate) use relay_counts::RelayCounts;
 pub(crate) use replicated::{PageRules, ReplicatedPages};
 use trace_report::TraceReports;
@@ -34,9 +36,14 @@ use crate::people::People;
 use crate::settings::PageLimits;
 use crate::stun::Announced;
 
+/// The origins of other servers on which pages are available that nobody here has in full. At most as many pages as
+/// are watched: in the first process of a machine those of the server, in another one those of its own clients.
+/// Empty without neighbours.
+pub(crate) type Elsewhere = Mutex<HashMap<Box<str>, Vec<String>>>;
+
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,
-    /// `None` without a gateway.
+    /// `None` without a gateway and neighbours.
     pub availability: Option<Arc<Availability>>,
     pub metrics: Arc<Metrics>,
     pub limits: PageLimits,
@@ -45,6 +52,7 @@ pub(crate) struct PageFeature {
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
     pub people: Arc<People>,
+    pub elsewhere: Arc<Elsewhere>,
 }
 
 impl Part for PageFeature {
@@ -61,6 +69,7 @@ impl Part for PageFeature {
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
             people: self.people.clone(),
+            elsewhere: self.elsewhere.clone(),
             trace_reports: TraceReports::default(),
         };
         registry.add_with_own_limits("page:*", channel).expect("the pattern is valid");

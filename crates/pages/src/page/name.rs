@@ -2,9 +2,9 @@
 
 use watchfire_content::{Cid, CidError, Version};
 
-pub(super) const TOPIC_PREFIX: &str = "page:";
+pub(crate) const TOPIC_PREFIX: &str = "page:";
 
-pub(super) fn topic_of(page: &str) -> String {
+pub(crate) fn topic_of(page: &str) -> String {
     format!("{TOPIC_PREFIX}{page}")
 }
 

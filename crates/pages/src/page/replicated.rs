@@ -38,7 +38,7 @@ pub(crate) struct ReplicatedPages {
     link: PartLink,
     /// Equal in all processes, so that their rings are equal too.
     seed: Seed,
-    /// `None` without a gateway.
+    /// `None` without a gateway and neighbours.
     availability: Option<Arc<Availability>>,
     deny_list: Arc<DenyList>,
     report_waker: ReportWaker,

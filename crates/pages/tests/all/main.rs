@@ -7,6 +7,7 @@ mod admin;
 mod deny_list;
 mod gateway;
 mod http;
+mod neighbours;
 mod operator_view;
 mod pages;
 mod sites;

@@ -4,7 +4,9 @@ use std::error::Error;
 
 use watchfire::{ChannelRule, JoinRule, Server, Settings};
 use watchfire_operator::{AdminSettings, Operator};
-use watchfire_pages::{P2pSettings, PageSettings, Pages, SitesSettings, StunSettings};
+use watchfire_pages::{
+    NeighbourSettings, P2pSettings, PageSettings, Pages, SitesSettings, StunSettings,
+};
 
 use crate::support::settings;
 
@@ -23,7 +25,7 @@ fn chain(error: &dyn Error) -> Vec<String> {
 #[test]
 fn an_error_prints_its_cause_or_returns_it_and_never_both() {
     type Change = fn(&mut Settings);
-    let changes: [Change; 20] = [
+    let changes: [Change; 21] = [
         |settings| settings.socket.check_origin = vec!["https://".into()],
         |settings| settings.server.trusted_proxies = vec!["everyone".into()],
         |settings| settings.server.public_url = "example.org".into(),
@@ -39,6 +41,9 @@ fn an_error_prints_its_cause_or_returns_it_and_never_both() {
         |settings| settings.section_mut::<PageSettings>().deny_file = "/nowhere/denied.txt".into(),
         |settings| settings.section_mut::<PageSettings>().report = "javascript:alert(1)".into(),
         |settings| settings.section_mut::<P2pSettings>().announce = vec!["/ip4/1.2.3/tcp/1".into()],
+        |settings| {
+            settings.section_mut::<NeighbourSettings>().servers = vec!["https://a.example/p".into()]
+        },
         |settings| settings.section_mut::<SitesSettings>().domain = "pages.example.org".into(),
         |settings| settings.section_mut::<StunSettings>().announce = "somewhere".into(),
         |settings| {

@@ -1,6 +1,7 @@
 //! `GET /limits`: every limit, its unit, and what happens when it is reached.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -15,25 +16,34 @@ use crate::settings::{Settings, section_limits};
 
 /// Hosts whose answer is kept. A server has few; with more, the oldest is dropped.
 const HOSTS_MAX: usize = 8;
+/// An answer is written again after this time, because a few rows change while the server runs.
+const KEPT: Duration = Duration::from_secs(1);
 /// An answer for a longer host is not kept.
 const HOST_BYTES_MAX: usize = 255;
 /// A site of another origin needs the limits too. They are the same for everybody.
 const HEADERS: [(HeaderName, &str); 2] =
     [(header::CONTENT_TYPE, "application/json"), (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
 
-/// The rows of the server itself and the parts that add to them. Neither changes while the server runs,
-/// so the answer for a host is written once: every browser requests it.
+/// The rows of the server itself and the parts that add to them. The answer for a host is written at most
+/// once in [`KEPT`]: every browser requests it.
 struct LimitsAnswer {
     limits: Map<String, Value>,
     parts: Vec<Arc<dyn Part>>,
-    written: Mutex<Vec<(Option<String>, Bytes)>>,
+    written: Mutex<Vec<Written>>,
+}
+
+struct Written {
+    host: Option<String>,
+    at: Instant,
+    answer: Bytes,
 }
 
 impl LimitsAnswer {
     fn of(&self, host: Option<&str>) -> Bytes {
-        let known = |(known, _): &&(Option<String>, Bytes)| known.as_deref() == host;
-        if let Some((_, answer)) = self.written.lock().iter().find(known) {
-            return answer.clone();
+        self.written.lock().retain(|written| written.at.elapsed() < KEPT);
+        let known = |written: &&Written| written.host.as_deref() == host;
+        if let Some(written) = self.written.lock().iter().find(known) {
+            return written.answer.clone();
         }
         let mut response = self.limits.clone();
         self.parts.iter().for_each(|part| part.describe_limits(host, &mut response));
@@ -43,7 +53,8 @@ impl LimitsAnswer {
             if written.len() == HOSTS_MAX {
                 written.remove(0);
             }
-            written.push((host.map(str::to_owned), answer.clone()));
+            let (host, at) = (host.map(str::to_owned), Instant::now());
+            written.push(Written { host, at, answer: answer.clone() });
         }
         answer
     }

@@ -1,0 +1,341 @@
+//! The thread that asks the neighbours for their filters, and finds the pages that are watched here.
+//!
+//! There is a loop for each neighbour. It asks once a second, and more slowly while the filter has more than
+//! 64 kB, or the neighbour fails. The pages of a neighbour count as gone after three failures. Clients that are
+//! there already notice by themselves when a page is gone, so a few seconds do no harm.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
+use watchfire::feature::FeatureError;
+use watchfire_https::{Connector, add_headers, https_connector, run_on_thread, with_causes};
+
+use super::filter::{FILTER_BYTES_MAX, Filter, FilterError};
+use super::servers::{self, SERVERS_MAX, is_private};
+use super::{ELSEWHERE_MAX, Neighbours, Server, ServerState};
+use crate::page::Changes;
+
+const BURNING: &str = "/neighbours/burning";
+/// The time from one request to the next.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The time from one question for the neighbours of a server to the next.
+const LIMITS_PERIOD: Duration = Duration::from_secs(60);
+/// Neighbours, those of the settings and those that they name.
+const KNOWN_MAX: usize = 64;
+/// Bytes per second of one neighbour, on average.
+const BYTES_PER_SECOND: u64 = 64 << 10;
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// After so many failures in a row, the pages of a neighbour count as gone.
+const FAILURES_MAX: u32 = 3;
+/// The longest pause after a failure.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// An idle connection is closed after this time, before common servers close it.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Asks the neighbours.
+pub(super) struct Fetcher {
+    neighbours: Arc<Neighbours>,
+    client: Client<Connector, Empty<Bytes>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last filters, by origin.
+    filters: BTreeMap<String, Filter>,
+    /// The watched pages that nobody here has in full, and the origins of the servers that have them.
+    wanted: HashMap<Box<str>, Vec<String>>,
+    /// The servers that those of the settings name.
+    further: BTreeMap<String, Vec<String>>,
+}
+
+/// Why a neighbour gave no filter.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("no answer in time")]
+    Timeout,
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("the status is {0}")]
+    Status(StatusCode),
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}
+
+impl Failure {
+    fn state(&self) -> ServerState {
+        match self {
+            Failure::Timeout | Failure::Unreachable(_) => ServerState::Silent,
+            Failure::Status(status) if status.is_server_error() => ServerState::Silent,
+            Failure::Status(_) | Failure::Filter(FilterError::Malformed) => ServerState::Invalid,
+            Failure::Filter(FilterError::Dense) => ServerState::Dense,
+        }
+    }
+}
+
+/// An answer that differs from the last one.
+struct Answer {
+    bytes: Bytes,
+    etag: Option<HeaderValue>,
+}
+
+impl Fetcher {
+    /// Starts the thread, which ends when the result is dropped.
+    pub fn start(neighbours: Arc<Neighbours>) -> Result<oneshot::Sender<()>, FeatureError> {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build(https_connector()?);
+        let changes = neighbours.availability.changes();
+        let fetcher = Arc::new(Fetcher { neighbours, client, state: Mutex::default() });
+        Ok(run_on_thread("neighbours", async move { fetcher.run(&changes).await })?)
+    }
+
+    async fn run(self: Arc<Self>, changes: &Changes) {
+        let mut loops: JoinSet<()> = JoinSet::new();
+        let mut followed: BTreeMap<String, AbortHandle> = BTreeMap::new();
+        let mut published = Vec::new();
+        let mut tick = interval(PERIOD);
+        loop {
+            tokio::select! {
+                pages = changes.next() => pages.iter().for_each(|page| self.look_up(page)),
+                _ = tick.tick() => {
+                    self.follow_all(&mut loops, &mut followed);
+                    let servers = self.neighbours.servers.lock().clone();
+                    if servers != published {
+                        self.neighbours.publish_servers();
+                        published = servers;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts the loops of new servers, and ends those of servers that are neighbours no more.
+    fn follow_all(
+        self: &Arc<Self>,
+        loops: &mut JoinSet<()>,
+        followed: &mut BTreeMap<String, AbortHandle>,
+    ) {
+        while loops.try_join_next().is_some() {}
+        let origins = self.origins();
+        followed.retain(|origin, follow| {
+            let stays = origins.contains(origin);
+            if !stays {
+                follow.abort();
+                self.set_filter(origin, None);
+            }
+            stays
+        });
+        let mut servers = self.neighbours.servers.lock();
+        servers.retain(|server| origins.contains(&server.origin));
+        for origin in origins {
+            if followed.contains_key(&origin) {
+                continue;
+            }
+            let is_named = self.neighbours.named.contains(&origin);
+            if !is_named {
+                servers.push(Server::new(origin.clone()));
+            } else if self.neighbours.depth == 2 {
+                loops.spawn(self.clone().follow_neighbours_of(origin.clone()));
+            }
+            let follow = loops.spawn(self.clone().follow(origin.clone()));
+            followed.insert(origin, follow);
+        }
+    }
+
+    /// The origins of all neighbours, those of the settings first.
+    fn origins(&self) -> Vec<String> {
+        let state = self.state.lock();
+        let mut origins = self.neighbours.named.clone();
+        for origin in state.further.values().flatten() {
+            if origins.len() < KNOWN_MAX && !origins.contains(origin) {
+                origins.push(origin.clone());
+            }
+        }
+        origins
+    }
+
+    /// Asks a server of the settings for its neighbours, again and again. After a failure, those that it
+    /// named before stay.
+    async fn follow_neighbours_of(self: Arc<Self>, origin: String) {
+        loop {
+            match self.neighbours_of(&origin).await {
+                Ok(servers) => drop(self.state.lock().further.insert(origin.clone(), servers)),
+                Err(failure) => {
+                    tracing::debug!(server = origin, %failure, "cannot ask for its neighbours");
+                }
+            }
+            sleep(LIMITS_PERIOD).await;
+        }
+    }
+
+    async fn neighbours_of(&self, origin: &str) -> Result<Vec<String>, Failure> {
+        let Some(Answer { bytes, .. }) = self.fetch(origin, "/limits", None).await? else {
+            return Ok(Vec::new());
+        };
+        let limits: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let rows = limits["neighbours"].as_array().map_or(&[][..], |rows| rows);
+        let is_near = is_private(origin).await;
+        let mut servers = Vec::new();
+        for row in rows.iter().take(SERVERS_MAX) {
+            // A server elsewhere must not make this one send requests into its own network.
+            if let Some(server) = row["server"].as_str().and_then(servers::origin)
+                && (is_near || !is_private(&server).await)
+            {
+                servers.push(server);
+            }
+        }
+        Ok(servers)
+    }
+
+    /// Looks a page up that changed here.
+    fn look_up(&self, page: &str) {
+        let here = self.neighbours.availability.of(page);
+        let State { filters, wanted, .. } = &mut *self.state.lock();
+        let mut servers = Vec::new();
+        if here.is_watched && !here.is_available {
+            let having = filters.iter().filter(|(_, filter)| filter.contains(page));
+            servers.extend(having.map(|(origin, _)| origin.clone()));
+            wanted.insert(page.into(), servers.clone());
+        } else {
+            wanted.remove(page);
+        }
+        self.publish(page, &servers);
+    }
+
+    /// Replaces the filter of a server, and looks the wanted pages up in it.
+    fn set_filter(&self, origin: &str, filter: Option<Filter>) {
+        let State { filters, wanted, .. } = &mut *self.state.lock();
+        for (page, servers) in wanted {
+            let has_page = filter.as_ref().is_some_and(|filter| filter.contains(page));
+            match servers.iter().position(|server| server == origin) {
+                Some(at) if !has_page => drop(servers.remove(at)),
+                None if has_page => servers.push(origin.to_owned()),
+                _ => continue,
+            }
+            self.publish(page, servers);
+        }
+        match filter {
+            Some(filter) => drop(filters.insert(origin.to_owned(), filter)),
+            None => drop(filters.remove(origin)),
+        }
+    }
+
+    fn publish(&self, page: &str, servers: &[String]) {
+        self.neighbours.publish_elsewhere(page, &servers[..servers.len().min(ELSEWHERE_MAX)]);
+    }
+
+    /// Asks one server, again and again.
+    async fn follow(self: Arc<Self>, origin: String) {
+        let (mut failures, mut etag) = (0, None);
+        loop {
+            let asked_at = Instant::now();
+            let pause = match self.ask(&origin, &mut etag).await {
+                Ok(pause) => {
+                    failures = 0;
+                    pause
+                }
+                Err(failure) => {
+                    failures += 1;
+                    etag = None;
+                    self.fail(&origin, &failure, failures);
+                    (PERIOD * (1 << failures.min(5))).min(RETRY_MAX)
+                }
+            };
+            sleep_until(asked_at + pause).await;
+        }
+    }
+
+    /// Asks a server for its filter. Returns the time until the next request.
+    async fn ask(&self, origin: &str, etag: &mut Option<HeaderValue>) -> Result<Duration, Failure> {
+        let Some(Answer { bytes, etag: new }) = self.fetch(origin, BURNING, etag.as_ref()).await?
+        else {
+            return Ok(PERIOD);
+        };
+        let filter = Filter::decode(&bytes)?;
+        if *filter.salt() == self.neighbours.salt {
+            self.note(origin, ServerState::Itself, 0);
+            return Ok(RETRY_MAX);
+        }
+        if self.note(origin, ServerState::Answers, filter.len() as u32) {
+            tracing::info!(server = origin, "a neighbour answers");
+        }
+        self.set_filter(origin, Some(filter));
+        *etag = new;
+        Ok(PERIOD.max(Duration::from_millis(bytes.len() as u64 * 1_000 / BYTES_PER_SECOND)))
+    }
+
+    /// Notes that a server gave no filter, for this number of times in a row.
+    fn fail(&self, origin: &str, failure: &Failure, failures: u32) {
+        self.neighbours.failures.inc();
+        let state = failure.state();
+        if failures < FAILURES_MAX && state != ServerState::Dense {
+            return;
+        }
+        self.set_filter(origin, None);
+        if self.note(origin, state, 0) {
+            tracing::warn!(server = origin, %failure, "a neighbour fails, so its pages are not found");
+        }
+    }
+
+    /// Notes the state of a server. Returns whether it is new.
+    fn note(&self, origin: &str, state: ServerState, pages: u32) -> bool {
+        let mut servers = self.neighbours.servers.lock();
+        let Some(server) = servers.iter_mut().find(|server| server.origin == origin) else {
+            return false;
+        };
+        let is_new = server.state != state;
+        (server.state, server.pages) = (state, pages);
+        is_new
+    }
+
+    /// Requests a path of a server. `None`: the answer is the one with this etag.
+    async fn fetch(
+        &self,
+        origin: &str,
+        path: &str,
+        etag: Option<&HeaderValue>,
+    ) -> Result<Option<Answer>, Failure> {
+        timeout(TIMEOUT, self.send(origin, path, etag)).await.unwrap_or(Err(Failure::Timeout))
+    }
+
+    async fn send(
+        &self,
+        origin: &str,
+        path: &str,
+        etag: Option<&HeaderValue>,
+    ) -> Result<Option<Answer>, Failure> {
+        let request = Request::get(format!("{origin}{path}")).body(Empty::new());
+        let mut request = request.expect("an origin and a path are a URL");
+        add_headers(request.headers_mut(), "*/*");
+        if let Some(etag) = etag {
+            request.headers_mut().insert(header::IF_NONE_MATCH, etag.clone());
+        }
+        let response = self.client.request(request).await;
+        let response = response.map_err(|error| Failure::Unreachable(with_causes(&error)))?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(None),
+            // A redirect too: the server of the settings is meant, and no other.
+            status => return Err(Failure::Status(status)),
+        }
+        let etag = response.headers().get(header::ETAG).cloned();
+        match Limited::new(response.into_body(), FILTER_BYTES_MAX).collect().await {
+            Ok(body) => Ok(Some(Answer { bytes: body.to_bytes(), etag })),
+            Err(error) if error.is::<LengthLimitError>() => Err(FilterError::Malformed.into()),
+            Err(error) => Err(Failure::Unreachable(with_causes(&*error))),
+        }
+    }
+}
