@@ -14,6 +14,7 @@ use watchfire_types::PeerId;
 use super::Elsewhere;
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
+use super::peer_key::PeerKey;
 use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
@@ -74,6 +75,8 @@ struct JoinPayload {
     kind: Value,
     /// Sent by the page clients of this server.
     own_client_key: Option<String>,
+    /// Without a key, the peer gets a random id.
+    peer_key: Option<PeerKey>,
 }
 
 impl From<HaveText> for Have {
@@ -98,19 +101,21 @@ impl Channel for PageChannel {
         check_cid(page).map_err(|message| {
             Refusal::with(json!({ "reason": "not a CID", "message": message }))
         })?;
-        let Ok(JoinPayload { have, kind, own_client_key }) = payload.json() else {
+        let Ok(JoinPayload { have, kind, own_client_key, peer_key }) = payload.json() else {
             return Err(Refusal::with(json!({
                 "reason": "bad join",
-                "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}",
+                "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}, and a \"peer_key\" is a text of 16 to 64 bytes",
             })));
         };
-        let peer = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let random = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let of_key = peer_key.map(|key| key.peer).filter(|peer| *peer != FIRST_HOLDER);
         let is_own_client = own_client_key.is_some_and(|key| self.own_client_key.matches(&key));
         let (address, from, have) = (socket.address(), socket.counted_address(), have.into());
         let kind = if kind == "node" { PeerKind::Node } else { PeerKind::Tab };
-        let joining = JoiningPeer { peer, address, from, have, kind, is_own_client };
+        let joining = JoiningPeer { of_key, random, address, from, have, kind, is_own_client };
         let joined =
             self.pages.join(socket.now(), page, joining).map_err(|error| self.refuse(error))?;
+        let peer = joined.peer;
         let mut response = json!({
             "peer": peer.to_string(),
             "peers": peers_json(&joined.peers),
