@@ -12,6 +12,7 @@
 
 mod fetch;
 mod filter;
+mod guests;
 mod servers;
 
 use std::collections::HashMap;
@@ -39,6 +40,7 @@ use crate::page::{Availability, Elsewhere, TOPIC_PREFIX, topic_of};
 
 use fetch::Fetcher;
 use filter::Salt;
+pub(crate) use guests::GuestFeature;
 pub use servers::NeighbourError;
 pub(crate) use servers::{KnownServers, origins};
 
@@ -146,7 +148,6 @@ impl Neighbours {
         }
     }
 
-    #[allow(dead_code, reason = "the rules about guests ask it")]
     /// The origins of all neighbours, which change while the server runs.
     pub fn known(&self) -> &Arc<KnownServers> {
         &self.known

@@ -132,7 +132,7 @@ impl Channel for PageChannel {
             response["elsewhere"] = json!(servers);
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
-        if kind == PeerKind::Node {
+        if is_program(kind, socket) {
             self.people.program_joined();
         }
         let member = Member { peer, kind, first_holder: first_holder.map(|known| known.peer) };
@@ -173,7 +173,7 @@ impl Channel for PageChannel {
     }
 
     fn leave(&self, Member { peer, kind, .. }: Member, socket: &mut Socket<'_>) {
-        if kind == PeerKind::Node {
+        if is_program(kind, socket) {
             self.people.program_left();
         }
         self.pages.leave(socket.now(), page_cid(socket.topic()), peer, socket.counted_address());
@@ -282,6 +282,11 @@ impl PageChannel {
             }
         }
     }
+}
+
+/// Whether the client is one of those that [`People`] subtracts from the clients. Guests are none of these.
+fn is_program(kind: PeerKind, socket: &Socket<'_>) -> bool {
+    kind == PeerKind::Node && !socket.is_guest()
 }
 
 /// A relayed message as its destination receives it: the sender's peer id, then the data.

@@ -34,7 +34,7 @@ pub use broadcast::Broadcast;
 pub(crate) use broadcast::Placed;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use channel::{LaterReply, NotJoined};
-pub use connect::{Connect, Connected, Refused, SocketData};
+pub use connect::{Connect, Connected, Guest, NoGuest, Refused, SocketData};
 pub use connections::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
     FoundConnections, NotAConnection, TcpFigures,
