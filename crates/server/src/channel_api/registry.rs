@@ -203,8 +203,8 @@ impl Registry {
     }
 
     /// A kind that was added. `None`: another process has more features.
-    pub(crate) fn forward(&self, ForwardKind(kind): ForwardKind) -> Option<&Arc<Forward>> {
-        self.forwards.get(usize::from(kind))
+    pub(crate) fn forward(&self, ForwardKind(kind): ForwardKind) -> Option<&Forward> {
+        self.forwards.get(usize::from(kind)).map(|forward| &**forward)
     }
 
     /// Adds a channel whose topics have a history.
