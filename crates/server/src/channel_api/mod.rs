@@ -49,7 +49,7 @@ pub use messages::message_samples;
 pub use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 pub use payload::{Body, PayloadError};
 pub use question::{ShardAnswer, ShardQuestion, ShardQuestions};
-pub use registry::{AnyChannel, OnConnect, Registry, caught};
+pub use registry::{AnyChannel, OnConnect, Registry, caught, caught_later};
 pub use reply::Reply;
 pub use reply::retry_after_ms;
 pub use sender::ClientSender;
