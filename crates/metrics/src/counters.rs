@@ -78,31 +78,35 @@ pub const TIMES: &[u64] = &[
     10_000_000_000,
 ];
 
-/// A histogram of times, in nanoseconds.
-#[derive(Debug)]
-pub struct Times(Mutex<HistogramTotals>);
-
-impl Default for Times {
-    fn default() -> Self {
-        Times(Mutex::new(HistogramTotals::of(TIMES, [])))
-    }
+/// A histogram of times, in nanoseconds. A thread that counts waits for no other, because the event loops count each message that they
+/// forward.
+#[derive(Debug, Default)]
+pub struct Times {
+    counts: [Counter; TIMES.len() + 1],
+    sum: Counter,
 }
 
 impl Times {
     /// Counts a time.
     pub fn observe(&self, time: Duration) {
-        observe(&mut self.0.lock(), time);
+        let nanos = nanos(time);
+        self.counts[bucket(TIMES, nanos)].inc();
+        self.sum.add(nanos);
     }
 
     pub(crate) fn totals(&self) -> HistogramTotals {
-        self.0.lock().clone()
+        let counts = self.counts.iter().map(Counter::get).collect();
+        HistogramTotals { bounds: TIMES, counts, sum: self.sum.get() }
     }
 }
 
-fn observe(totals: &mut HistogramTotals, time: Duration) {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    totals.counts[totals.bounds.partition_point(|bound| *bound < nanos)] += 1;
-    totals.sum = totals.sum.saturating_add(nanos);
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The first bucket whose bound is not below the value.
+fn bucket(bounds: &[u64], nanos: u64) -> usize {
+    bounds.partition_point(|bound| *bound < nanos)
 }
 
 /// Histograms of times that differ by one label. Its values come from a closed set.
@@ -126,12 +130,38 @@ impl TimesBy {
         let totals = times
             .entry(label)
             .or_insert_with(|| HistogramTotals::of(self.bounds, std::iter::empty()));
-        observe(totals, time);
+        let nanos = nanos(time);
+        totals.counts[bucket(self.bounds, nanos)] += 1;
+        totals.sum = totals.sum.saturating_add(nanos);
     }
 
     /// The name and value of the label, and the values, of each histogram that has some.
     pub(crate) fn totals(&self) -> Vec<([(&'static str, &'static str); 1], HistogramTotals)> {
         let times = self.times.lock();
         times.iter().map(|(label, totals)| ([(self.name, *label)], totals.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn times_of_several_threads_are_all_counted_in_their_buckets() {
+        let times = Times::default();
+        thread::scope(|scope| {
+            for micros in [100, 101, 20_000_000, 0] {
+                let times = &times;
+                scope.spawn(move || {
+                    (0..1_000).for_each(|_| times.observe(Duration::from_micros(micros)));
+                });
+            }
+        });
+        let HistogramTotals { bounds, counts, sum } = times.totals();
+        assert_eq!((bounds, counts.iter().sum()), (TIMES, 4_000_u64));
+        assert_eq!((counts[0], counts[1], counts[TIMES.len()]), (2_000, 1_000, 1_000));
+        assert_eq!(sum, (100 + 101 + 20_000_000) * 1_000 * 1_000);
     }
 }

@@ -20,7 +20,7 @@ use watchfire_sockets::RequestHead;
 use crate::figures::{FIGURES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
-use crate::neighbours::{self, NeighbourError, Neighbours};
+use crate::neighbours::{self, GuestFeature, NeighbourError, Neighbours};
 use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, Elsewhere, PageFeature,
     PageRules, ReplicatedPages,
@@ -229,6 +229,8 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             (*metrics).clone(),
         )),
     ];
+    let known = neighbours.as_ref().map(|neighbours| neighbours.known().clone());
+    parts.push(Arc::new(GuestFeature::new(neighbour_settings, known.unwrap_or_default())));
     if let Some(neighbours) = neighbours {
         parts.push(neighbours);
     }

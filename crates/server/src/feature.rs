@@ -56,6 +56,8 @@ use crate::settings::Settings;
 use crate::addresses::Addresses;
 pub use crate::channel_api::Registry;
 use crate::channel_api::{Endpoint, Parking};
+#[doc(hidden)]
+pub use crate::channel_api::{Guest, NoGuest};
 use crate::cluster::{Cluster, ReportWaker, Reporter};
 pub use crate::cluster::{ClusterPart, PartLink, PartName, PendingResponse, SendError};
 use crate::metrics::Metrics;
@@ -273,6 +275,13 @@ pub trait Part: Send + Sync {
     /// The part's say about each request, before it is routed.
     fn gate(self: Arc<Self>) -> Option<Arc<dyn Gate>> {
         None
+    }
+
+    /// Admits a client as a guest whose site may not connect (`socket.check_origin`). The server asks about
+    /// WebSockets only. The application and the backend may refuse a guest as any client.
+    #[doc(hidden)]
+    fn admit_guest(&self, _origin: &str) -> Result<Box<dyn Guest>, NoGuest> {
+        Err(NoGuest::Origin)
     }
 
     /// The state that the part sends to itself in other processes.

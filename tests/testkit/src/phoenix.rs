@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
-use tungstenite::{Message, WebSocket};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{ClientRequestBuilder, Message, WebSocket};
 
 use crate::DEADLINE;
 
@@ -39,15 +40,28 @@ impl Client {
     /// Connects to a URL, whose host need not be the address.
     #[track_caller]
     pub fn connect_to(to: SocketAddr, url: &str) -> Result<Client, String> {
-        let stream = TcpStream::connect(to).expect("the server listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
-        Client::over(stream, url)
+        Client::over(connected(to), url)
+    }
+
+    /// Connects as a browser does for a page of this origin.
+    #[track_caller]
+    pub fn connect_from(origin: &str, to: SocketAddr) -> Result<Client, String> {
+        let url = format!("ws://{to}/socket/websocket?vsn=2.0.0").parse().expect("a URL");
+        Client::over(connected(to), ClientRequestBuilder::new(url).with_header("origin", origin))
     }
 }
 
+#[track_caller]
+fn connected(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).expect("the server listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    stream
+}
+
 impl<S: Read + Write> Client<S> {
-    pub fn over(stream: S, url: &str) -> Result<Self, String> {
-        let (socket, _) = tungstenite::client(url, stream).map_err(|error| error.to_string())?;
+    pub fn over(stream: S, request: impl IntoClientRequest) -> Result<Self, String> {
+        let (socket, _) =
+            tungstenite::client(request, stream).map_err(|error| error.to_string())?;
         Ok(Client { socket, next_ref: 1 })
     }
 

@@ -12,6 +12,7 @@
 
 mod fetch;
 mod filter;
+mod guests;
 mod servers;
 
 use std::collections::HashMap;
@@ -41,6 +42,7 @@ use fetch::Fetcher;
 use filter::Salt;
 #[doc(hidden)]
 pub use filter::{Filter, FilterError};
+pub(crate) use guests::GuestFeature;
 pub use servers::NeighbourError;
 pub(crate) use servers::{KnownServers, origins};
 
@@ -148,7 +150,6 @@ impl Neighbours {
         }
     }
 
-    #[allow(dead_code, reason = "the rules about guests ask it")]
     /// The origins of all neighbours, which change while the server runs.
     pub fn known(&self) -> &Arc<KnownServers> {
         &self.known

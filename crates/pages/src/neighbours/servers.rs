@@ -96,7 +96,6 @@ fn is_private_address(address: IpAddr) -> bool {
 pub(crate) struct KnownServers(RwLock<BTreeSet<String>>);
 
 impl KnownServers {
-    #[allow(dead_code, reason = "the rules about guests ask it")]
     /// Whether a browser's origin is that of a neighbour.
     pub fn contains(&self, origin: &str) -> bool {
         self.0.read().contains(origin)

@@ -14,6 +14,7 @@ use watchfire_types::PeerId;
 use super::Elsewhere;
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
+use super::peer_key::PeerKey;
 use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
@@ -74,6 +75,8 @@ struct JoinPayload {
     kind: Value,
     /// Sent by the page clients of this server.
     own_client_key: Option<String>,
+    /// Without a key, the peer gets a random id.
+    peer_key: Option<PeerKey>,
 }
 
 impl From<HaveText> for Have {
@@ -98,19 +101,21 @@ impl Channel for PageChannel {
         check_cid(page).map_err(|message| {
             Refusal::with(json!({ "reason": "not a CID", "message": message }))
         })?;
-        let Ok(JoinPayload { have, kind, own_client_key }) = payload.json() else {
+        let Ok(JoinPayload { have, kind, own_client_key, peer_key }) = payload.json() else {
             return Err(Refusal::with(json!({
                 "reason": "bad join",
-                "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}",
+                "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}, and a \"peer_key\" is a text of 16 to 64 bytes",
             })));
         };
-        let peer = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let random = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let of_key = peer_key.map(|key| key.peer).filter(|peer| *peer != FIRST_HOLDER);
         let is_own_client = own_client_key.is_some_and(|key| self.own_client_key.matches(&key));
         let (address, from, have) = (socket.address(), socket.counted_address(), have.into());
         let kind = if kind == "node" { PeerKind::Node } else { PeerKind::Tab };
-        let joining = JoiningPeer { peer, address, from, have, kind, is_own_client };
+        let joining = JoiningPeer { of_key, random, address, from, have, kind, is_own_client };
         let joined =
             self.pages.join(socket.now(), page, joining).map_err(|error| self.refuse(error))?;
+        let peer = joined.peer;
         let mut response = json!({
             "peer": peer.to_string(),
             "peers": peers_json(&joined.peers),
@@ -127,7 +132,7 @@ impl Channel for PageChannel {
             response["elsewhere"] = json!(servers);
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
-        if kind == PeerKind::Node {
+        if is_program(kind, socket) {
             self.people.program_joined();
         }
         let member = Member { peer, kind, first_holder: first_holder.map(|known| known.peer) };
@@ -168,7 +173,7 @@ impl Channel for PageChannel {
     }
 
     fn leave(&self, Member { peer, kind, .. }: Member, socket: &mut Socket<'_>) {
-        if kind == PeerKind::Node {
+        if is_program(kind, socket) {
             self.people.program_left();
         }
         self.pages.leave(socket.now(), page_cid(socket.topic()), peer, socket.counted_address());
@@ -277,6 +282,11 @@ impl PageChannel {
             }
         }
     }
+}
+
+/// Whether the client is one of those that [`People`] subtracts from the clients. Guests are none of these.
+fn is_program(kind: PeerKind, socket: &Socket<'_>) -> bool {
+    kind == PeerKind::Node && !socket.is_guest()
 }
 
 /// A relayed message as its destination receives it: the sender's peer id, then the data.

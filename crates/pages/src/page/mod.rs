@@ -11,6 +11,7 @@ mod deny_list;
 mod messages;
 mod name;
 mod peer_json;
+mod peer_key;
 mod relay_counts;
 mod replicated;
 mod trace_report;

@@ -93,7 +93,10 @@ impl State {
 }
 
 pub(super) struct JoiningPeer {
-    pub peer: PeerId,
+    /// The id of its key, which it gets if no peer of the page has it.
+    pub of_key: Option<PeerId>,
+    /// The id that it gets otherwise.
+    pub random: PeerId,
     pub address: ChannelAddress,
     /// Its address, when limits per address apply to it.
     pub from: Option<IpAddr>,
@@ -104,6 +107,7 @@ pub(super) struct JoiningPeer {
 }
 
 pub(super) struct JoinedPage {
+    pub peer: PeerId,
     pub peers: Vec<KnownPeer>,
     pub counts: Counts,
     /// How long ago the page was last available. `None` when it is available, or that is not known.
@@ -187,8 +191,10 @@ impl ReplicatedPages {
         page: &str,
         joining: JoiningPeer,
     ) -> Result<JoinedPage, JoinRefusal> {
-        let JoiningPeer { peer, address, from, have, kind, is_own_client } = joining;
+        let JoiningPeer { of_key, random, address, from, have, kind, is_own_client } = joining;
         let mut state = self.state.lock();
+        let is_free = |peer: &PeerId| state.pages.peer(page, *peer).is_none();
+        let peer = of_key.filter(is_free).unwrap_or(random);
         // Checked under the lock, so that no peer joins while `end_denied` removes them.
         if self.deny_list.holds_page(page) {
             return Err(JoinRefusal::Denied);
@@ -216,7 +222,7 @@ impl ReplicatedPages {
         self.send_outputs(&mut state);
         let is_available = counts.is_available();
         let last_available = (!is_available).then(|| state.last_available.ago(now, page)).flatten();
-        Ok(JoinedPage { peers, counts, last_available })
+        Ok(JoinedPage { peer, peers, counts, last_available })
     }
 
     /// Notes how much of a page a peer has now.
@@ -416,6 +422,11 @@ impl ReplicatedPages {
         if self.deny_list.holds_page(page) {
             return;
         }
+        // A client that joined here and there at the same moment has one key, and so one id.
+        let me = self.link.cluster().me();
+        if state.pages.peer(page, peer).is_some_and(|(known, _)| known.address.node() == me) {
+            return;
+        }
         let now = state.now;
         state.pages.insert(now, page, peer, entry, have);
         let changes = state.rings(page, self.seed).join(peer);
@@ -453,9 +464,13 @@ impl ClusterPart for ReplicatedPages {
             }
             Message::PeerGone { page, peer } => {
                 let mut state = self.state.lock();
-                let now = state.now;
-                self.remove(&mut state, now, page, PeerId(peer));
-                self.send_outputs(&mut state);
+                let (now, peer) = (state.now, PeerId(peer));
+                // A peer with a key may have joined at another process meanwhile, with the same id.
+                let known = state.pages.peer(page, peer);
+                if known.is_some_and(|(known, _)| known.address.node() == from) {
+                    self.remove(&mut state, now, page, peer);
+                    self.send_outputs(&mut state);
+                }
             }
             Message::Ended { page } => self.forget_peers(page, |node| node == from),
             Message::PageUnavailable { page } => {
@@ -544,10 +559,9 @@ mod tests {
 
     const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
 
-    #[test]
-    fn a_peer_of_an_earlier_subscription_does_not_stay() {
+    fn pages() -> ReplicatedPages {
         let cluster = Arc::new(FakeBus::default()).cluster();
-        let pages = ReplicatedPages::new(
+        ReplicatedPages::new(
             PageRules::from(&Settings::default()),
             Seed::from(&[7; 32]),
             Arc::new(NoClients),
@@ -555,29 +569,82 @@ mod tests {
             None,
             Arc::new(DenyList::default()),
             ReportWaker::new().0,
-        );
-        let receive = |from: u16, message: &Message<'_>| {
-            pages.receive(NodeId(from), &postcard::to_stdvec(message).unwrap()).unwrap();
+        )
+    }
+
+    fn receive(pages: &ReplicatedPages, from: u16, message: &Message<'_>) {
+        pages.receive(NodeId(from), &postcard::to_stdvec(message).unwrap()).unwrap();
+    }
+
+    /// Another process tells that a peer joined there.
+    fn insert(pages: &ReplicatedPages, from: u16, peer: u64) {
+        let address = ChannelAddress::first_of(NodeId(from), ShardId(0));
+        let entry = PagePeer { address, kind: PeerKind::Tab };
+        receive(pages, from, &peer_message(PAGE, PeerId(peer), entry, Have::All));
+    }
+
+    /// The peers of the page, and the process of each.
+    fn known(pages: &ReplicatedPages) -> Vec<(u64, u16)> {
+        let state = pages.state.lock();
+        let peers =
+            state.pages.peers(PAGE).map(|(peer, entry, _)| (peer.0, entry.address.node().0));
+        let mut peers: Vec<_> = peers.collect();
+        peers.sort_unstable();
+        peers
+    }
+
+    /// A client of this process joins with the key of this id.
+    fn join(pages: &ReplicatedPages, of_key: u64, random: u64) -> u64 {
+        let joining = JoiningPeer {
+            of_key: Some(PeerId(of_key)),
+            random: PeerId(random),
+            address: ChannelAddress::first_of(NodeId(0), ShardId(0)),
+            from: None,
+            have: Have::Nothing,
+            kind: PeerKind::Tab,
+            is_own_client: false,
         };
-        let peer = |from: u16, peer| {
-            let address = ChannelAddress::first_of(NodeId(from), ShardId(0));
-            let entry = PagePeer { address, kind: PeerKind::Tab };
-            receive(from, &peer_message(PAGE, PeerId(peer), entry, Have::All));
-        };
-        let known = || {
-            let state = pages.state.lock();
-            let mut peers: Vec<u64> = state.pages.peers(PAGE).map(|(peer, ..)| peer.0).collect();
-            peers.sort_unstable();
-            peers
-        };
+        let joined = pages.join(Instant::ZERO, PAGE, joining);
+        joined.map_or_else(|_| panic!("it joins"), |joined| joined.peer.0)
+    }
+
+    #[test]
+    fn a_peer_gets_the_id_of_its_key_unless_a_peer_of_any_process_has_it() {
+        let pages = pages();
+        insert(&pages, 1, 10);
+        assert_eq!(join(&pages, 10, 90), 90);
+        assert_eq!(join(&pages, 11, 91), 11);
+        assert_eq!(join(&pages, 11, 92), 92);
+        pages.leave(Instant::ZERO, PAGE, PeerId(11), None);
+        receive(&pages, 1, &Message::PeerGone { page: PAGE, peer: 10 });
+        assert_eq!([join(&pages, 11, 93), join(&pages, 10, 94)], [11, 10]);
+    }
+
+    #[test]
+    fn a_peer_that_moved_to_another_process_stays_when_the_first_one_notices_its_end() {
+        let pages = pages();
+        insert(&pages, 1, 10);
+        insert(&pages, 2, 10);
+        receive(&pages, 1, &Message::PeerGone { page: PAGE, peer: 10 });
+        assert_eq!(known(&pages), [(10, 2)]);
+        // Both processes admitted it before they knew of each other's peer.
+        join(&pages, 11, 91);
+        insert(&pages, 2, 11);
+        receive(&pages, 2, &Message::PeerGone { page: PAGE, peer: 11 });
+        assert_eq!(known(&pages), [(10, 2), (11, 0)]);
+    }
+
+    #[test]
+    fn a_peer_of_an_earlier_subscription_does_not_stay() {
+        let pages = pages();
         // The peer 10 joined while this process was subscribed, and left when it was not: nobody says
         // so. Then it subscribed again.
         for (from, number) in [(1, 10), (1, 11), (2, 20)] {
-            peer(from, number);
+            insert(&pages, from, number);
         }
-        receive(1, &Message::Ended { page: PAGE });
-        assert_eq!(known(), [20]);
-        peer(1, 11);
-        assert_eq!(known(), [11, 20]);
+        receive(&pages, 1, &Message::Ended { page: PAGE });
+        assert_eq!(known(&pages), [(20, 2)]);
+        insert(&pages, 1, 11);
+        assert_eq!(known(&pages), [(11, 1), (20, 2)]);
     }
 }

@@ -51,7 +51,12 @@ struct Sent {
 
 impl VisitorFeature {
     fn visitors(&self) -> u64 {
-        self.people.count(self.metrics.clients())
+        self.people.count(self.clients())
+    }
+
+    /// The clients of this process that are no guests. A guest counts at the server that loaded its tab.
+    fn clients(&self) -> u64 {
+        self.metrics.clients().saturating_sub(self.metrics.guests())
     }
 }
 
@@ -75,7 +80,7 @@ impl Part for VisitorFeature {
     /// Broadcasts the number at most once per second, when it changed or a client joined. The new
     /// client may have received a number that changed back since.
     fn handle_tick(&self, now: Instant) {
-        self.people.report(self.metrics.clients());
+        self.people.report(self.clients());
         let visitors = self.visitors();
         let mut state = self.state.lock();
         let joins = state.joins;

@@ -6,6 +6,7 @@ mod support;
 mod admin;
 mod deny_list;
 mod gateway;
+mod guests;
 mod http;
 mod neighbours;
 mod operator_view;

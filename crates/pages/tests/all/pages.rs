@@ -1,7 +1,7 @@
 //! The page protocol, as a browser uses it.
 
 use serde_json::{Value, json};
-use watchfire::Server;
+use watchfire::{RunningServer, Server};
 use watchfire_api::{Api, ApiSettings};
 use watchfire_pages::{P2pSettings, PageSettings, Pages, PagesError, StunSettings};
 use watchfire_testkit::Client;
@@ -124,10 +124,37 @@ fn an_invalid_page_or_payload_is_refused_with_a_reason() {
         let reply = client.join(&format!("page:{name}"), json!({ "have": "none" }));
         assert_eq!(reply["response"]["reason"], "not a CID", "{name}: {reply}");
     }
-    for payload in [json!({}), json!({ "have": "much" }), json!(null), json!([1])] {
+    let with_key = |key: Value| json!({ "have": "none", "peer_key": key });
+    let keys = [json!("a".repeat(15)), json!("a".repeat(65)), json!(7), json!(["a".repeat(16)])];
+    let payloads = [json!({}), json!({ "have": "much" }), json!(null), json!([1])];
+    for payload in payloads.into_iter().chain(keys.map(with_key)) {
         let reply = client.join(PAGE, payload.clone());
         assert_eq!(reply["response"]["reason"], "bad join", "{payload}");
+        let message = reply["response"]["message"].as_str().expect("a message");
+        assert!(message.contains("peer_key") && message.contains("have"), "{message}");
     }
+}
+
+#[test]
+fn a_peer_with_a_key_has_the_same_id_at_every_server_and_nobody_else_can_take_it() {
+    let (home, other) = (server(), server());
+    let key = "0123456789abcdef";
+    let join = |server: &RunningServer, key: &str| {
+        let mut client = Client::connect(server.address());
+        let reply = client.join(PAGE, json!({ "have": "none", "peer_key": key }));
+        (client, reply["response"]["peer"].as_str().expect("an id").to_owned())
+    };
+    // The first eight bytes of SHA-256 of the key.
+    let id = "9f9f5111f7b27a78";
+    let [(mut tab, at_home), (_, elsewhere)] = [join(&home, key), join(&other, key)];
+    assert_eq!([&*at_home, &*elsewhere], [id, id]);
+    // The id is no key, and a second client gets a random id.
+    for key in [key, id] {
+        let (_client, other_id) = join(&home, key);
+        assert_ne!(other_id, id, "{key}");
+    }
+    tab.push(PAGE, "phx_leave", json!({}));
+    assert_eq!(join(&home, key).1, id, "it is free again");
 }
 
 #[test]

@@ -173,7 +173,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Sends the reply that this future returns. It runs on the event loop, so it must not block. If it
-    /// panics, the client's push times out.
+    /// panics, the client's push times out, and the panic is counted and logged.
     pub fn later(reply: impl Future<Output = Reply> + Send + 'static) -> Self {
         Outcome::Later(LaterReply(Box::pin(reply)))
     }

@@ -39,6 +39,26 @@ pub struct SocketData {
     pub token: Option<Arc<SocketToken>>,
     /// The client's address, which the server keeps only for hooks.
     pub address: Option<IpAddr>,
+    /// `None`: the client's site may connect, or it has none.
+    pub guest: Option<Box<dyn Guest>>,
+}
+
+/// A client whose site may not connect (`socket.check_origin`), and which a part of the server admitted
+/// nevertheless. Dropping it gives its place back.
+#[doc(hidden)]
+pub trait Guest: Send + Sync {
+    /// Why the guest may not join a topic. `None`: it joins as every client does.
+    fn refusal_of_join(&self, topic: &str) -> Option<&'static str>;
+}
+
+/// Why a part admits no guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
+pub enum NoGuest {
+    /// Clients of this origin are no guests of the part.
+    Origin,
+    /// There are too many guests.
+    Full,
 }
 
 impl Connected {

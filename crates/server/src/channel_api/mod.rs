@@ -34,7 +34,7 @@ pub use broadcast::Broadcast;
 pub(crate) use broadcast::Placed;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use channel::{LaterReply, NotJoined};
-pub use connect::{Connect, Connected, Refused, SocketData};
+pub use connect::{Connect, Connected, Guest, NoGuest, Refused, SocketData};
 pub use connections::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
     FoundConnections, NotAConnection, TcpFigures,
@@ -49,7 +49,7 @@ pub use messages::message_samples;
 pub use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 pub use payload::{Body, PayloadError};
 pub use question::{ShardAnswer, ShardQuestion, ShardQuestions};
-pub use registry::{AnyChannel, OnConnect, Registry, caught};
+pub use registry::{AnyChannel, OnConnect, Registry, caught, caught_later};
 pub use reply::Reply;
 pub use reply::retry_after_ms;
 pub use sender::ClientSender;

@@ -2,8 +2,11 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use watchfire_auth::SocketToken;
 use watchfire_channels::{PatternError, Patterns, Payload};
@@ -73,6 +76,17 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
             .or_else(|| panic.downcast_ref::<String>().cloned());
         Crash(text.unwrap_or_else(|| "panic".into()))
     })
+}
+
+/// Runs a future of an application, as [`caught`] runs its code.
+pub async fn caught_later<T>(
+    mut future: Pin<Box<dyn Future<Output = T> + Send>>,
+) -> Result<T, Crash> {
+    poll_fn(|context| match caught(|| future.as_mut().poll(context)) {
+        Ok(poll) => poll.map(Ok),
+        Err(crash) => Poll::Ready(Err(crash)),
+    })
+    .await
 }
 
 fn own<C: Channel>(states: &mut AnyStates) -> &mut States<C::State> {
@@ -203,8 +217,8 @@ impl Registry {
     }
 
     /// A kind that was added. `None`: another process has more features.
-    pub(crate) fn forward(&self, ForwardKind(kind): ForwardKind) -> Option<&Arc<Forward>> {
-        self.forwards.get(usize::from(kind))
+    pub(crate) fn forward(&self, ForwardKind(kind): ForwardKind) -> Option<&Forward> {
+        self.forwards.get(usize::from(kind)).map(|forward| &**forward)
     }
 
     /// Adds a channel whose topics have a history.

@@ -132,6 +132,12 @@ impl Socket<'_> {
         self.data?.address
     }
 
+    /// Whether the client is a guest: see [`Guest`](super::connect::Guest).
+    #[doc(hidden)]
+    pub fn is_guest(&self) -> bool {
+        self.data.is_some_and(|data| data.guest.is_some())
+    }
+
     /// Sends to this client only.
     pub fn push(&mut self, event: &str, body: impl Into<Body>) -> Result<(), PayloadError> {
         let body = body.into().checked_object()?;

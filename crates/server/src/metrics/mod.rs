@@ -65,6 +65,11 @@ impl Metrics {
         shards.iter().map(|shard| shard.websockets_now.get() + shard.longpolls_now.get()).sum()
     }
 
+    /// The clients among them that are guests.
+    pub fn guests(&self) -> u64 {
+        self.sum(|shard| &shard.guests_now)
+    }
+
     /// Joined channels, for the model of the server.
     #[cfg(test)]
     pub(crate) fn joined(&self) -> u64 {
@@ -106,6 +111,8 @@ impl MetricSource for Metrics {
                 ("longpoll", self.sum(|shard| &shard.longpolls_now)),
             ],
         );
+        let help = "Open WebSockets of guests, which other sites loaded";
+        writer.gauge("channels_guests", help, self.guests());
         let joined = self.sum(|shard| &shard.channels_now);
         writer.gauge("channels_joined", "Joined channels", joined);
         let help = "Topics with a subscriber, once for each shard";

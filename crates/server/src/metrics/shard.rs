@@ -16,6 +16,8 @@ pub struct ShardMetrics {
     pub websockets_now: Count,
     /// Open long-poll sessions.
     pub longpolls_now: Count,
+    /// Open WebSockets of guests.
+    pub guests_now: Count,
     /// Joined channels.
     pub channels_now: Count,
     /// Topics with a subscriber.
@@ -42,6 +44,7 @@ impl Default for ShardMetrics {
         ShardMetrics {
             websockets_now: Count::default(),
             longpolls_now: Count::default(),
+            guests_now: Count::default(),
             channels_now: Count::default(),
             topics_now: Count::default(),
             joins_accepted: Count::default(),

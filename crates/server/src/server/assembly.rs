@@ -206,6 +206,7 @@ fn share(
             public_host: plan.public_host.clone(),
             has_proxy_protocol: !settings.server.proxy_protocol.is_empty(),
             refused_origins: RefusedOrigins::default(),
+            parts: parts.clone(),
             on_connect: registry.on_connect.clone(),
             hook: hook.map(|hooks| ConnectHook {
                 hooks,

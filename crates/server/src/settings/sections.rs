@@ -174,7 +174,8 @@ section! {
         /// request was sent, with any scheme), `"any"`, or entries such as `"https://example.org"`
         /// and `"//*.example.org"`. A list may have `"same"` beside such entries. A client that
         /// sends no Origin is always accepted. To a client on loopback that no proxy names, `"same"`
-        /// means an address or localhost, unless `server.public_url` is set.
+        /// means an address or localhost, unless `server.public_url` is set. A feature may admit
+        /// clients of other origins as guests, which join few topics: `neighbours.guests`.
         check_origin: Vec<String> = vec!["same".into()];
         /// A WebSocket that sends nothing for this long is closed with 1001.
         #[serde(with = "humantime_serde")]

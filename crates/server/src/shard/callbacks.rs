@@ -13,7 +13,7 @@ use super::clients::{ClientChannel, Clients};
 use super::process_state::ProcessState;
 use crate::channel_api::{
     AnyChannel, AnyStates, ChannelAddress, Crash, Effect, HandleIn, LaterReply, Outcome, ReplyTo,
-    Socket, StateId, encoding,
+    Socket, StateId, caught_later, encoding,
 };
 
 /// Runs callbacks of an application's channels, and has the states of these.
@@ -94,8 +94,17 @@ impl ServerShard {
             Ok(Outcome::NoReply) => {}
             Ok(Outcome::Reply(reply)) => self.reply(sockets, &reply_to, &reply),
             Ok(Outcome::Later(LaterReply(answer))) => {
-                let endpoint = self.shared.endpoint.clone();
-                tokio::spawn(async move { endpoint.reply(reply_to, answer.await) });
+                let shared = self.shared.clone();
+                let topic = self.clients.hub().topic_of(id).to_owned();
+                tokio::spawn(async move {
+                    match caught_later(answer).await {
+                        Ok(reply) => shared.endpoint.reply(reply_to, reply),
+                        Err(Crash(reason)) => {
+                            shared.metrics.crashes.inc();
+                            tracing::warn!(%topic, reason, "reply crashed");
+                        }
+                    }
+                });
             }
             Ok(Outcome::Stop) => self.stop(sockets, key, id),
             Ok(Outcome::StopWith(reply)) => {

@@ -11,7 +11,7 @@ use super::connect_rules::ConnectQuestion;
 use super::process_state::ProcessState;
 use super::session::Session;
 use crate::addresses::CountedAddress;
-use crate::channel_api::{Body, Connected, SocketData, StateId};
+use crate::channel_api::{Body, Connected, Guest, SocketData, StateId};
 use crate::settings::Limits;
 
 /// Data from a request's head that [`super::ServerShard`] needs when the connection is opened or parked.
@@ -67,6 +67,11 @@ impl Client {
             Transport::LongPoll(session) => session.is_ending(),
             Transport::WebSocket(_) => false,
         }
+    }
+
+    /// `None`: the client is not a guest.
+    pub fn guest(&self) -> Option<&dyn Guest> {
+        self.details.as_ref()?.data.as_ref()?.guest.as_deref()
     }
 
     /// The address that the client counts against.

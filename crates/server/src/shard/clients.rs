@@ -114,15 +114,17 @@ impl Clients {
             let details = ConnectionDetails { data: connected.data, id, counted };
             self[key].details = Some(Box::new(details));
         }
+        self.metrics.guests_now.add(self[key].guest().is_some().into());
         key
     }
 
     /// Removes a client without channels. Returns the address that it counts against.
     pub fn remove(&mut self, key: u32) -> Option<IpAddr> {
-        let Client { transport, details, .. } =
-            self.entries.remove(key).expect("the client exists");
-        self.metrics.clients_now(matches!(transport, Transport::WebSocket(_))).sub(1);
-        details.and_then(|details| details.counted)
+        let client = self.entries.remove(key).expect("the client exists");
+        let is_websocket = matches!(client.transport, Transport::WebSocket(_));
+        self.metrics.clients_now(is_websocket).sub(1);
+        self.metrics.guests_now.sub(client.guest().is_some().into());
+        client.counted()
     }
 
     /// A number above every key in use.

@@ -10,7 +10,10 @@ use watchfire_hooks::{ConnectBody, ConnectVerdict, Hooks, Question, Slot};
 use super::refused_origins::RefusedOrigins;
 use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
-use crate::channel_api::{Connect, Connected, Crash, Endpoint, OnConnect, Refused, caught};
+use crate::channel_api::{
+    Connect, Connected, Crash, Endpoint, Guest, NoGuest, OnConnect, Refused, caught,
+};
+use crate::feature::Part;
 use crate::hooks::ConnectReply;
 use crate::metrics::Metrics;
 use crate::own_client::OwnClientKey;
@@ -23,6 +26,8 @@ pub(crate) enum ConnectRefusal {
     InvalidQuery,
     /// The client's site has an origin that may not connect.
     Origin,
+    /// The client would be a guest, and there are too many guests.
+    TooManyGuests,
     /// The client requested only subprotocols that the server does not have.
     Subprotocol,
     /// The client requested a serializer that does not exist.
@@ -45,6 +50,7 @@ impl ConnectRefusal {
         match self {
             ConnectRefusal::InvalidQuery => "connect_query",
             ConnectRefusal::Origin => "connect_origin",
+            ConnectRefusal::TooManyGuests => "guests_max",
             ConnectRefusal::Subprotocol => "connect_subprotocol",
             ConnectRefusal::Version => "connect_version",
             ConnectRefusal::Application(_) => "connect_application",
@@ -60,7 +66,7 @@ impl ConnectRefusal {
             ConnectRefusal::InvalidQuery => 400,
             ConnectRefusal::Application(refused) => refused.status,
             ConnectRefusal::ParamsTooLarge => 414,
-            ConnectRefusal::NoBackend => 503,
+            ConnectRefusal::NoBackend | ConnectRefusal::TooManyGuests => 503,
             ConnectRefusal::TooManySockets => 429,
             _ => 403,
         }
@@ -71,11 +77,15 @@ impl ConnectRefusal {
             ConnectRefusal::TooManySockets => {
                 "too many sockets from this address; close some, or wait\n"
             }
+            ConnectRefusal::TooManyGuests => "too many guests of other sites; try again later\n",
             ConnectRefusal::Application(refused) => refused.reason,
             _ => "",
         }
     }
 }
+
+/// [`ConnectRequest::transport`] of a WebSocket.
+pub(super) const WEBSOCKET: &str = "websocket";
 
 /// A client's request to connect.
 pub(crate) struct ConnectRequest<'a> {
@@ -130,6 +140,8 @@ pub(crate) struct ConnectRules {
     /// Whether proxies name clients in the PROXY protocol.
     pub has_proxy_protocol: bool,
     pub refused_origins: RefusedOrigins,
+    /// They are asked about guests.
+    pub parts: Vec<Arc<dyn Part>>,
     pub on_connect: OnConnect,
     /// `None`: no backend is asked about clients.
     pub hook: Option<ConnectHook>,
@@ -185,16 +197,48 @@ impl ConnectRules {
 
     /// Whether a site of this origin may connect, by a request to this host. Logs a refusal.
     pub fn allows_origin(&self, origin: Option<&str>, host: &str, from: SocketAddr) -> bool {
-        let host = self.public_host.as_deref().unwrap_or(host);
-        let is_rebound = self.public_host.is_none()
-            && !self.is_behind_proxy(from)
-            && from.ip().to_canonical().is_loopback()
-            && !is_local_host(host);
-        let allows = self.origins.allows(origin, if is_rebound { "" } else { host });
+        let own_host = self.own_host(host, from);
+        let allows = self.origins.allows(origin, own_host.unwrap_or(""));
         if let (false, Some(origin)) = (allows, origin) {
-            self.refused_origins.log(origin, host);
+            self.refused_origins.log(origin, own_host.unwrap_or(host));
         }
         allows
+    }
+
+    /// The host with which origins are compared. `None`: the domain of the request is somebody's who gave it the
+    /// address of the client's own machine (DNS rebinding).
+    fn own_host<'a>(&'a self, requested: &'a str, from: SocketAddr) -> Option<&'a str> {
+        if let Some(host) = &self.public_host {
+            return Some(host);
+        }
+        let is_rebound = !self.is_behind_proxy(from)
+            && from.ip().to_canonical().is_loopback()
+            && !is_local_host(requested);
+        (!is_rebound).then_some(requested)
+    }
+
+    /// Admits the client of a site that may not connect, if it is a guest. `None`: its site may connect.
+    fn admit_guest(
+        &self,
+        request: &ConnectRequest<'_>,
+    ) -> Result<Option<Box<dyn Guest>>, ConnectRefusal> {
+        let own_host = self.own_host(request.host, request.from);
+        let allows = self.origins.allows(request.origin, own_host.unwrap_or(""));
+        let (false, Some(origin)) = (allows, request.origin) else { return Ok(None) };
+        if own_host.is_some() && request.transport == WEBSOCKET {
+            for part in &self.parts {
+                match part.admit_guest(origin) {
+                    Ok(guest) => return Ok(Some(guest)),
+                    Err(NoGuest::Origin) => {}
+                    Err(NoGuest::Full) => {
+                        self.refused_origins.log_guest(origin);
+                        return Err(ConnectRefusal::TooManyGuests);
+                    }
+                }
+            }
+        }
+        self.refused_origins.log(origin, own_host.unwrap_or(request.host));
+        Err(ConnectRefusal::Origin)
     }
 
     /// Whether a proxy has named the client. A header has no port ([`ForwardedClient`](crate::proxies::ForwardedClient)).
@@ -204,13 +248,16 @@ impl ConnectRules {
 
     fn check(&self, request: &ConnectRequest<'_>) -> Result<Admitted, ConnectRefusal> {
         let params = Params::parse(request.query).map_err(|_| ConnectRefusal::InvalidQuery)?;
-        if !self.allows_origin(request.origin, request.host, request.from) {
-            return Err(ConnectRefusal::Origin);
-        }
+        let guest = self.admit_guest(request)?;
         let serializer = params.serializer().map_err(|_| ConnectRefusal::Version)?;
         let connect =
             Connect { params: &params, auth_token: request.auth_token, from: request.from };
-        let connected = self.ask_application(&connect)?;
+        // The application and the backend decide about a guest too: they may require a token, or deny an
+        // address. What they say of its identity opens no topic to it.
+        let mut connected = self.ask_application(&connect)?;
+        if guest.is_some() {
+            connected.data_mut().guest = guest;
+        }
         let question = self.question(request, &params, &connected)?;
         let counted = self.addresses.admit_for_now(request.from.ip());
         let counted = counted.map_err(|_| ConnectRefusal::TooManySockets)?;

@@ -7,7 +7,7 @@ use watchfire_sockets::{Handshake, RequestHead, Route};
 
 use super::client::{ConnectTicket, Ticket};
 use super::clients::Clients;
-use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, origin_of};
+use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, WEBSOCKET, origin_of};
 use super::long_polls::is_session;
 use super::parking::route_parked;
 use super::process_state::ProcessState;
@@ -65,7 +65,7 @@ fn route_websocket(
         return Route::HandOff(decider);
     }
     let admitted = shared.connect_rules.admit(&ConnectRequest {
-        transport: "websocket",
+        transport: WEBSOCKET,
         query: head.query(),
         origin: origin_of(head.values("origin")),
         host: client.host,

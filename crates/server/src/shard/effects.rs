@@ -111,41 +111,42 @@ impl ServerShard {
         data: &[u8],
         arrived: Option<Instant>,
     ) -> Reply {
-        let Some(forward) = self.shared.registry.forward(kind).cloned() else {
+        let ServerShard { shared, clients, deliveries, .. } = self;
+        let Some(forward) = shared.registry.forward(kind) else {
+            shared.metrics.refused("forward_kind");
             return Reply::because("peer gone");
         };
-        let Some(key) = self.clients.client_at(to) else {
-            self.shared.metrics.refused(forward.gone);
+        let Some(key) = clients.client_at(to) else {
+            shared.metrics.refused(forward.gone);
             return Reply::because("peer gone");
         };
-        let Transport::WebSocket(socket) = self.clients[key].transport else {
-            self.shared.metrics.refused("binary_not_carried");
+        let Transport::WebSocket(socket) = clients[key].transport else {
+            shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
         let payload = Payload::Binary(data);
-        let message = self.clients.with_channel(key, to, |serializer, topic, join_ref| {
+        let message = clients.with_channel(key, to, |serializer, topic, join_ref| {
             encoding::push(serializer, join_ref, topic, forward.event, payload)
         });
         let Some(message) = message else {
-            self.shared.metrics.refused("binary_not_carried");
+            shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
-        let queued_bytes_max =
-            self.shared.limits.queued_bytes_max as usize / 4 * forward.queue_quarters;
+        let queued_bytes_max = shared.limits.queued_bytes_max as usize / 4 * forward.queue_quarters;
         match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
             Ok(()) => {
-                let topic = self.clients.hub().topic_of(to.subscription);
-                let watched = self.deliveries.watched();
+                let topic = clients.hub().topic_of(to.subscription);
+                let watched = deliveries.watched();
                 watched.note(key, Direction::Sent, topic, forward.event, payload);
                 (forward.count)(data.len(), arrived.map(|arrived| sockets.elapsed(arrived)));
                 Reply::ok(Body::EMPTY)
             }
             Err(OfferError::Gone) => {
-                self.shared.metrics.refused(forward.gone);
+                shared.metrics.refused(forward.gone);
                 Reply::because("peer gone")
             }
             Err(OfferError::Full) => {
-                self.shared.metrics.refused(forward.busy);
+                shared.metrics.refused(forward.busy);
                 Reply::peer_busy()
             }
         }

@@ -27,18 +27,15 @@ impl ServerShard {
         old: Option<JoinRef>,
     ) {
         let topic = &*message.topic;
+        let guest = self.clients[key].guest();
+        if let Some(reason) = guest.and_then(|guest| guest.refusal_of_join(topic)) {
+            return self.refuse_join(sockets, key, message, old, &Reply::because(reason));
+        }
         let Some(number) = self.shared.registry.find(topic) else {
             return self.refuse(sockets, key, message, &watchfire_channels::Refusal::Unmatched);
         };
         if let Some(reply) = self.refusal_of_join(key, number, message) {
-            join_span(message).fail("refused");
-            self.metrics.joins_refused.add(1);
-            self.answer(sockets, key, message, &reply);
-            self.metrics.join_took(Duration::ZERO);
-            if let Some(old) = old.filter(|_| self.clients.is_connected(key)) {
-                self.close_left_channel(sockets, key, topic, &old);
-            }
-            return;
+            return self.refuse_join(sockets, key, message, old, &reply);
         }
         let id = self.clients.subscribe_channel(key, topic, JoinRef::of(message), number);
         let is_crowded = |client: &Client| client.is_crowded(&self.shared.limits, sockets);
@@ -51,6 +48,24 @@ impl ServerShard {
         match wait {
             Some(wait) => self.joins.defer(&mut self.clients, now, wait, id, message, old),
             None => self.complete_join(sockets, id, message, old, None, now),
+        }
+    }
+
+    /// Refuses a join before its channel knows of it.
+    fn refuse_join(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+        reply: &Reply,
+    ) {
+        join_span(message).fail("refused");
+        self.metrics.joins_refused.add(1);
+        self.answer(sockets, key, message, reply);
+        self.metrics.join_took(Duration::ZERO);
+        if let Some(old) = old.filter(|_| self.clients.is_connected(key)) {
+            self.close_left_channel(sockets, key, &message.topic, &old);
         }
     }
 

@@ -42,6 +42,17 @@ impl RefusedOrigins {
         }
     }
 
+    /// Logs that no guest of this origin was admitted, unless the origin was logged less than a minute ago.
+    pub fn log_guest(&self, origin: &str) {
+        if self.is_due(origin, Instant::now()) {
+            tracing::warn!(
+                ?origin,
+                "cannot admit a guest: all places for guests of this site, or of all sites, are taken; \
+                 guests are admitted again when others have left"
+            );
+        }
+    }
+
     fn is_due(&self, origin: &str, now: Instant) -> bool {
         if origin.len() > ORIGIN_BYTES_MAX {
             return false;

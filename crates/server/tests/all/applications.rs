@@ -2,13 +2,14 @@
 
 use std::any::Any;
 
-use crate::support::settings_without_operator as settings;
+use crate::support::{self, settings_without_operator as settings};
+use crate::with_operator;
 use serde_json::{Value, json};
 use watchfire::testing::{Channels, Client as TestClient, NotConnected};
 use watchfire::{
     Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server, Socket,
 };
-use watchfire_testkit::Client;
+use watchfire_testkit::{Client, eventually};
 
 struct Desk;
 
@@ -67,6 +68,7 @@ impl Channel for Desk {
                 tokio::task::yield_now().await;
                 Reply::ok(json!("from a future"))
             }),
+            "future_panic" => Outcome::later(async { panic!("a requested panic") }),
             "bye" => Outcome::StopWith(Reply::ok(json!("bye"))),
             _ => Outcome::Reply(Reply::because("unknown event")),
         })
@@ -85,15 +87,17 @@ impl Channel for Desk {
 }
 
 fn desk() -> Server {
-    Server::new(settings()).channel("desk:*", Desk).on_connect(|connect| {
-        match connect.params.text("user") {
-            Some("refused") => Err(Refused::because("not you").with_status(401)),
-            Some(user) => {
-                let connected = Connected::default().with_id(format!("users:{user}"));
-                Ok(connected.with_assigns(user.to_owned()))
-            }
-            None => Ok(Connected::default()),
+    with_desk(Server::new(settings()))
+}
+
+fn with_desk(server: Server) -> Server {
+    server.channel("desk:*", Desk).on_connect(|connect| match connect.params.text("user") {
+        Some("refused") => Err(Refused::because("not you").with_status(401)),
+        Some(user) => {
+            let connected = Connected::default().with_id(format!("users:{user}"));
+            Ok(connected.with_assigns(user.to_owned()))
         }
+        None => Ok(Connected::default()),
     })
 }
 
@@ -142,6 +146,17 @@ fn a_join_that_panics_gets_an_error_and_leaves_no_state() {
 fn a_future_may_reply_later() {
     let (_channels, [mut client]) = joined([1]);
     assert_eq!(client.push("desk:1", "future", json!({})), ok(json!("from a future")));
+}
+
+#[test]
+fn a_future_that_panics_is_counted_and_its_channel_stays() {
+    let server = with_desk(with_operator(support::settings())).start().expect("it starts");
+    let mut client = Client::connect(server.address());
+    client.join("desk:1", json!({ "number": 1 }));
+    client.send("desk:1", "future_panic", json!({}));
+    let crashes = || support::metric(&server, "watchfire_channels_crashes_total");
+    eventually("the panic is counted", || crashes() == 1);
+    assert_eq!(client.push("desk:1", "count", json!({}))["response"], json!({ "number": 2 }));
 }
 
 #[test]
