@@ -185,7 +185,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     ));
     let stun_address = Arc::<OnceLock<_>>::default();
     let services = PageServices {
-        limits: limits_of(&limits, &neighbour_settings),
+        limits: section_limits(&limits),
         deny_calls: Arc::new(DenyCalls {
             deny_list,
             pages: pages.clone(),
@@ -426,15 +426,6 @@ fn is_first_outside(warns: &AtomicBool, client: &dyn Fn() -> IpAddr) -> bool {
         && warns.swap(false, Ordering::Relaxed)
 }
 
-/// The limits of pages, and of guests.
-fn limits_of(pages: &PageLimits, neighbours: &NeighbourSettings) -> Value {
-    let mut limits = section_limits(pages);
-    if let (Value::Object(all), Value::Object(more)) = (&mut limits, section_limits(neighbours)) {
-        all.extend(more);
-    }
-    limits
-}
-
 /// The limits of the gateway; `None` without one.
 fn gateway_limits(settings: &P2pSettings) -> Option<Value> {
     settings.is_on().then(|| section_limits(settings))
@@ -457,8 +448,8 @@ mod tests {
 
     #[test]
     fn every_limit_of_pages_is_listed() {
-        let listed = limits_of(&PageLimits::default(), &NeighbourSettings::default());
-        assert_eq!(listed.as_object().unwrap().len(), 17);
+        let listed = section_limits(&PageLimits::default());
+        assert_eq!(listed.as_object().unwrap().len(), 16);
         for (name, limit) in listed.as_object().unwrap() {
             assert!(limit["when_reached"].is_string(), "limits.{name}");
         }
