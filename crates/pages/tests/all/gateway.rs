@@ -74,6 +74,7 @@ impl Peer {
         let url: ServerUrl = format!("http://{}", server.address()).parse().expect("a URL");
         let options = PageClientOptions {
             connector: url.connector().expect("no certificates are needed"),
+            home: None,
             page: root.clone(),
             have,
             request_filter: None,
