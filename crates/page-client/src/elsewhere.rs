@@ -42,10 +42,12 @@ impl Elsewhere {
         loop {
             let status = home.borrow_and_update().clone();
             let local_have = *have.borrow_and_update();
-            // A server that is no longer named may still have the only peers with some blocks.
+            // A server that is no longer named may still have the only peers with some blocks. A live page may
+            // grow at any of its servers, also after one of them was restarted.
             clients.retain_mut(|client| {
                 let has_peers = client.status.borrow_and_update().peers > 0;
-                has_peers || status.elsewhere.contains(&client.server)
+                let is_live = self.options.live.is_some();
+                has_peers || is_live || status.elsewhere.contains(&client.server)
             });
             clients.iter().for_each(|client| client.client.set_have(local_have));
             if named != status.elsewhere {

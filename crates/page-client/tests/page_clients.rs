@@ -14,7 +14,7 @@ use watchfire::{RunningServer, Server, Settings};
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{
-    ConnectionState, Have, PageClient, PageClientOptions, PageStatus, ServerUrl,
+    ConnectionState, Have, LiveChannel, PageClient, PageClientOptions, PageStatus, ServerUrl,
 };
 use watchfire_store::{LockedMemoryStore, ReadBlocks as _, Stores, WriteBlocks as _};
 
@@ -50,9 +50,12 @@ async fn host(store: Arc<LockedMemoryStore>) -> Host {
 }
 
 fn join(host: &Host, url: &ServerUrl, page: &Cid, have: Have) -> PageClient {
-    let connector = url.connector().expect("a connector");
-    let options = PageClientOptions {
-        connector,
+    PageClient::start(host, options(url, page, have))
+}
+
+fn options(url: &ServerUrl, page: &Cid, have: Have) -> PageClientOptions {
+    PageClientOptions {
+        connector: url.connector().expect("a connector"),
         home: Some(url.clone()),
         page: page.clone(),
         have,
@@ -60,8 +63,7 @@ fn join(host: &Host, url: &ServerUrl, page: &Cid, have: Have) -> PageClient {
         join_params: Value::Null,
         live: None,
         direct: None,
-    };
-    PageClient::start(host, options)
+    }
 }
 
 async fn wait_for(client: &PageClient, condition: impl Fn(&PageStatus) -> bool) {
@@ -258,6 +260,22 @@ async fn a_page_is_joined_at_three_servers_that_its_own_one_names_and_left_when_
     assert!(fourth.is_err(), "it is one more than three");
     drop(client);
     at_home.leaves().await;
+}
+
+#[tokio::test]
+async fn a_live_page_stays_at_a_server_that_is_not_named_any_more() {
+    let (home, other) = (StandIn::start().await, StandIn::start().await);
+    let (store, root) = store_with_file(1_000);
+    let host = host(store).await;
+    let (_channel, heads) = LiveChannel::new();
+    let options = PageClientOptions { live: Some(heads), ..options(&home.url, &root, Have::None) };
+    let client = PageClient::start(&host, options);
+    let mut at_home = home.joined(1, json!([]), &[&other.url.to_string()]).await;
+    let mut there = other.joined(1, json!([]), &[]).await;
+    at_home.push("elsewhere", json!({ "servers": [] })).await;
+    wait_for(&client, |status| status.elsewhere.is_empty()).await;
+    client.set_have(Have::All);
+    assert!(there.next("have").await.is_some(), "it left the other server");
 }
 
 #[tokio::test]
