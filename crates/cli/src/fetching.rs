@@ -146,7 +146,8 @@ pub async fn wait(
                     return Ok(Ending::TimedOut);
                 }
                 waited += TICK;
-                if may_tell && now.bytes() == 0 && waited >= TELL_AFTER {
+                let is_nowhere = now.bytes() == 0 && !announcer.is_elsewhere();
+                if may_tell && is_nowhere && waited >= TELL_AFTER {
                     may_tell = false;
                     eprintln!("watchfire: nobody has {cid} open; {}", patience(options.timeout));
                 }

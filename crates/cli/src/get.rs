@@ -386,7 +386,9 @@ async fn get(
     };
     let announcer = Announcer::of(clients);
     let ending = async {
-        let (root, before) = match find(&host, link, key, blocks, &mut signals, &options).await? {
+        let found =
+            find(&host, link, key, blocks, &announcer.silent(), &mut signals, &options).await?;
+        let (root, before) = match found {
             Found::Root { root, before } => (root, before),
             Found::Unresolved(ending) => return Ok(ending),
         };
@@ -465,6 +467,7 @@ async fn find(
     link: &Link,
     key: Option<&Key>,
     blocks: &Blocks,
+    page: &Announcer,
     signals: &mut Signals,
     options: &WaitOptions,
 ) -> anyhow::Result<Found> {
@@ -478,9 +481,7 @@ async fn find(
             Err(error) => return Err(error.into()),
         };
         let fetch = host.fetch_block(missing.clone()).await?;
-        match wait(fetch, &missing, &Announcer::of(Vec::new()), signals, options, |_| Ok(()))
-            .await?
-        {
+        match wait(fetch, &missing, page, signals, options, |_| Ok(())).await? {
             Ending::Complete(fetched) => {
                 before =
                     Some(before.map_or(fetched.clone(), |before| combined(Some(before), fetched)));

@@ -63,6 +63,7 @@ pub fn join_live_page(
     });
     let plan = PageClientOptions {
         connector: site.connector().with_context(|| site.to_string())?,
+        home: Some(site.clone()),
         page: root.clone(),
         have,
         request_filter: None,
@@ -153,22 +154,35 @@ async fn report_failures(mut status: watch::Receiver<PageStatus>, site: String) 
 #[derive(Default)]
 pub struct Announcer {
     clients: Vec<Arc<PageClient>>,
+    is_silent: bool,
 }
 
 impl Announcer {
     pub fn of(clients: Vec<Arc<PageClient>>) -> Self {
-        Announcer { clients }
+        Announcer { clients, is_silent: false }
+    }
+
+    /// One that announces nothing, for a fetch of only a few blocks of the page.
+    pub fn silent(&self) -> Self {
+        Announcer { clients: self.clients.clone(), is_silent: true }
+    }
+
+    /// Whether the page is available at another server.
+    pub fn is_elsewhere(&self) -> bool {
+        self.clients.iter().any(|client| !client.status().borrow().elsewhere.is_empty())
     }
 
     /// This many bytes have arrived, and more are missing.
     pub fn has(&self, bytes: u64) {
-        if bytes > 0 {
+        if bytes > 0 && !self.is_silent {
             self.clients.iter().for_each(|client| client.set_have(Have::Some));
         }
     }
 
     /// The whole page has arrived.
     pub fn has_all(&self) {
-        self.clients.iter().for_each(|client| client.set_have(Have::All));
+        if !self.is_silent {
+            self.clients.iter().for_each(|client| client.set_have(Have::All));
+        }
     }
 }

@@ -102,6 +102,11 @@ impl ExternalTransport {
         ExternalTransport { events, next_peer, room, commands, commands_sender }
     }
 
+    /// Returns another transport of the same host.
+    pub fn another(&self) -> Self {
+        ExternalTransport::new(self.events.clone(), Arc::clone(&self.next_peer))
+    }
+
     /// Adds a peer. Without a filter the host may request any block from it.
     pub async fn connect(
         &self,

@@ -35,6 +35,9 @@ pub struct HostSettings {
     /// Peers to stay connected to. They are dialled at the start, and again after a disconnect. An
     /// address without `/p2p/<id>` at its end accepts any peer.
     pub bootstrap: Vec<Multiaddr>,
+    /// Well-known peers of the DHT, with `/p2p/<id>` at their ends. Through them the host finds others.
+    /// It keeps no connection to them.
+    pub dht_peers: Vec<Multiaddr>,
     /// The key of a private network. Handshakes with peers that lack it fail. Private networks use
     /// TCP only, so QUIC addresses are rejected.
     pub swarm_key: Option<[u8; 32]>,
@@ -76,6 +79,7 @@ impl Default for HostSettings {
         HostSettings {
             listen: Vec::new(),
             bootstrap: Vec::new(),
+            dht_peers: Vec::new(),
             swarm_key: None,
             network_key: None,
             identity: None,

@@ -27,7 +27,7 @@ const REPLY_INTERVAL: Duration = Duration::from_secs(1);
 const WAITING_PEERS_MAX: usize = 64;
 
 /// The heads of a live page, which its peers exchange.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LiveHeads {
     /// The heads that the peers should have.
     pub current: watch::Receiver<HeadMessage>,

@@ -21,6 +21,7 @@
 //! let host = watchfire_p2p::Host::start(Default::default(), Stores::default(), store).await?;
 //! let options = PageClientOptions {
 //!     connector: server.connector()?,
+//!     home: Some(server),
 //!     page: page.clone(),
 //!     have: Have::None,
 //!     request_filter: None,
@@ -42,10 +43,14 @@
 //! channel once much is exchanged with it. The relay carries the others, and those of a connection
 //! that breaks.
 //!
+//! With [`PageClientOptions::home`], the client also joins the page at a few servers that this one
+//! names because the page is available there.
+//!
 //! Absent on purpose: direct connections between two page clients. They are libp2p peers too.
 
 mod assembler;
 mod direct;
+mod elsewhere;
 mod frame;
 mod heads;
 mod live_page;

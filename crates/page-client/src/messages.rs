@@ -7,6 +7,7 @@ use serde_json::Value;
 use watchfire_types::PeerId;
 
 use crate::outgoing::RelayError;
+use crate::server_url::ServerUrl;
 
 /// The part of a page that a peer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,6 +61,7 @@ pub(crate) struct JoinReply {
     pub peers: Vec<PeerInfo>,
     pub counts: Counts,
     pub stun: Option<StunServer>,
+    pub elsewhere: Vec<ServerUrl>,
 }
 
 /// The address that answers STUN. Without a host it is the host of the server.
@@ -71,6 +73,8 @@ pub(crate) struct StunServer {
 
 /// Most peers of one list. Further peers are ignored.
 const PEERS_MAX: usize = 64;
+/// Most servers of one list. Further servers are ignored.
+const SERVERS_MAX: usize = 8;
 /// The pause before a retry if the server sends none.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
@@ -93,10 +97,21 @@ pub(crate) fn counts(json: &Value) -> Option<Counts> {
     Counts::deserialize(json).ok()
 }
 
+/// The servers of a list. Entries that are not origins are ignored.
+pub(crate) fn servers(json: Option<&Value>) -> Vec<ServerUrl> {
+    let entries = json.and_then(Value::as_array).into_iter().flatten().take(SERVERS_MAX);
+    let origins = entries.filter_map(|entry| {
+        let origin = entry.as_str()?;
+        origin.parse().ok().filter(|server: &ServerUrl| server.to_string() == origin)
+    });
+    origins.collect()
+}
+
 pub(crate) fn join_reply(json: &Value) -> Option<JoinReply> {
     let counts = json.get("counts").and_then(counts).unwrap_or_default();
     let stun = json.get("stun").and_then(|stun| StunServer::deserialize(stun).ok());
-    Some(JoinReply { me: peer_id(json)?, peers: peers(json), counts, stun })
+    let elsewhere = servers(json.get("elsewhere"));
+    Some(JoinReply { me: peer_id(json)?, peers: peers(json), counts, stun, elsewhere })
 }
 
 pub(crate) fn rejection_reason(json: &Value) -> String {
@@ -130,13 +145,37 @@ mod tests {
             "peers": [{ "peer": "0000000000000001", "have": "all", "kind": "node" }, { "peer": "me" }, 7],
             "counts": { "watching": 3, "holders": 1, "partial": 0, "nodes": { "watching": 1, "holders": 1, "partial": 0 } },
             "stun": { "port": 3478 },
+            "elsewhere": ["https://a.example"],
         });
         let peers = vec![PeerInfo { peer: PeerId(1), have: Have::All, is_node: true }];
         let counts = Counts { watching: 3, holders: 1, partial: 0, nodes: Nodes { watching: 1 } };
         assert_eq!(counts.people(), 2);
         let stun = Some(StunServer { host: None, port: 3478 });
-        assert_eq!(join_reply(&json), Some(JoinReply { me: PeerId(255), peers, counts, stun }));
+        let elsewhere = vec!["https://a.example".parse().unwrap()];
+        let reply = JoinReply { me: PeerId(255), peers, counts, stun, elsewhere };
+        assert_eq!(join_reply(&json), Some(reply));
         assert_eq!(join_reply(&json!({ "peer": 1 })), None);
+    }
+
+    #[test]
+    fn of_a_list_of_servers_the_first_eight_are_read_if_they_are_origins() {
+        let invalid =
+            ["a.example", "https://b.example/", "https://b.example/p/x", "ws://c.example"];
+        let [first, second] = ["https://a.example", "http://127.0.0.1:4000"];
+        let list = json!([
+            first,
+            invalid[0],
+            invalid[1],
+            invalid[2],
+            invalid[3],
+            7,
+            second,
+            "https://a:0",
+            "https://d.example"
+        ]);
+        let names: Vec<String> = servers(Some(&list)).iter().map(ToString::to_string).collect();
+        assert_eq!(names, [first, second]);
+        assert_eq!((servers(None), servers(Some(&json!("https://a.example")))), (vec![], vec![]));
     }
 
     #[test]

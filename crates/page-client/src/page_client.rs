@@ -12,8 +12,8 @@ use http::header::USER_AGENT;
 use http::{HeaderValue, Uri};
 use serde_json::Value;
 use tokio::net::lookup_host;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -25,10 +25,11 @@ use watchfire_p2p::{ExternalPeer, ExternalTransport, Host, RequestFilter, Transp
 use watchfire_types::{Instant as CoreInstant, PeerId};
 
 use crate::direct::{DirectConnections, DirectOptions, DirectSockets, StreamLinks};
+use crate::elsewhere::Elsewhere;
 use crate::heads::{self, HeadExchange, LiveHeads};
 use crate::messages::{Counts, Have, StunServer};
 use crate::page_protocol::{Output, PageProtocol};
-use crate::server_url::{Connection, Connector};
+use crate::server_url::{Connection, Connector, ServerUrl};
 
 /// How long connecting may take, including the WebSocket handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -42,11 +43,15 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(250);
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Largest WebSocket message that is accepted from the server. A relayed frame has 64 KiB.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Peers that wait to be banned. Further ones are banned when they misbehave again.
+/// Peers that wait to be banned. Beyond it, the first ones are banned when they misbehave again.
 const BANS_MAX: usize = 16;
 
+#[derive(Clone)]
 pub struct PageClientOptions {
     pub connector: Arc<dyn Connector>,
+    /// The address of the server, if the client also joins the page at other servers that this one
+    /// names. `None`: it stays at this one.
+    pub home: Option<ServerUrl>,
     pub page: Cid,
     /// The part of the page that is stored here at the start.
     pub have: Have,
@@ -73,18 +78,22 @@ pub enum ConnectionState {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageStatus {
+    /// The connection to the server itself, not to others that it names.
     pub connection: ConnectionState,
-    /// The numbers of peers and holders of the page.
+    /// The numbers of peers and holders of the page, at the server with most peers of it.
     pub counts: Counts,
-    /// The number of peers that the client can exchange messages with.
+    /// The number of peers that the client can exchange messages with, at all servers.
     pub peers: usize,
+    /// The other servers at which the page is available, as the server itself last said.
+    pub elsewhere: Vec<ServerUrl>,
     /// The misbehaviour for which the client last dropped a peer while connecting directly.
     pub last_drop: Option<&'static str>,
 }
 
 impl PageStatus {
     fn new(connection: ConnectionState) -> Self {
-        PageStatus { connection, counts: Counts::default(), peers: 0, last_drop: None }
+        let (counts, elsewhere) = (Counts::default(), Vec::new());
+        PageStatus { connection, counts, peers: 0, elsewhere, last_drop: None }
     }
 }
 
@@ -92,18 +101,33 @@ impl PageStatus {
 #[derive(Debug)]
 pub struct PageClient {
     have: watch::Sender<Have>,
-    bans: mpsc::Sender<PeerId>,
+    bans: broadcast::Sender<PeerId>,
     status: watch::Receiver<PageStatus>,
-    task: JoinHandle<()>,
+    /// Dropping it ends them.
+    _tasks: JoinSet<()>,
 }
 
 impl PageClient {
     /// Joins a page, so that `host` exchanges blocks with the peers of the page. Must be called
     /// within a tokio runtime.
     pub fn start(host: &Host, options: PageClientOptions) -> Self {
+        Self::start_on(host.external_transport(), options)
+    }
+
+    pub(crate) fn start_on(transport: ExternalTransport, options: PageClientOptions) -> Self {
         let (have, local_have) = watch::channel(options.have);
-        let (bans, banned) = mpsc::channel(BANS_MAX);
-        let (status_sender, status) = watch::channel(PageStatus::new(ConnectionState::Connecting));
+        let (bans, banned) = broadcast::channel(BANS_MAX);
+        let (status_sender, mut status) =
+            watch::channel(PageStatus::new(ConnectionState::Connecting));
+        let mut tasks = JoinSet::new();
+        if let Some(home) = options.home.clone() {
+            let transport = transport.another();
+            let options = PageClientOptions { home: None, ..options.clone() };
+            let elsewhere = Elsewhere { home, transport, options };
+            let (all_status, shown) = watch::channel(status.borrow().clone());
+            tasks.spawn(elsewhere.run(status, have.subscribe(), bans.subscribe(), all_status));
+            status = shown;
+        }
         let listener = options.direct.as_ref().and_then(|direct| direct.web_transport.clone());
         let driver = Driver {
             connector: options.connector,
@@ -117,12 +141,13 @@ impl PageClient {
             banned,
             live: options.live,
             status: status_sender,
-            transport: host.external_transport(),
+            transport,
             external_peers: HashMap::new(),
             peers: HashMap::new(),
             started_at: Instant::now(),
         };
-        PageClient { have, bans, status, task: tokio::spawn(driver.run()) }
+        tasks.spawn(driver.run());
+        PageClient { have, bans, status, _tasks: tasks }
     }
 
     /// Sets the part of the page that is stored here.
@@ -132,18 +157,12 @@ impl PageClient {
 
     /// Disconnects a peer that misbehaves, and ignores it from now on.
     pub fn ban(&self, peer: PeerId) {
-        let _ = self.bans.try_send(peer);
+        let _ = self.bans.send(peer);
     }
 
     /// The current status, and its changes.
     pub fn status(&self) -> watch::Receiver<PageStatus> {
         self.status.clone()
-    }
-}
-
-impl Drop for PageClient {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -162,7 +181,7 @@ struct Driver {
     sockets: Arc<DirectSockets>,
     streams: StreamLinks,
     local_have: watch::Receiver<Have>,
-    banned: mpsc::Receiver<PeerId>,
+    banned: broadcast::Receiver<PeerId>,
     live: Option<LiveHeads>,
     status: watch::Sender<PageStatus>,
     transport: ExternalTransport,
@@ -219,7 +238,10 @@ impl Driver {
             };
             tracing::debug!(page = self.page, ?connection, "left a page");
             self.status.send_modify(|status| {
-                *status = PageStatus { last_drop: status.last_drop, ..PageStatus::new(connection) };
+                // The others stay joined while this server cannot be reached.
+                let (elsewhere, last_drop) =
+                    (std::mem::take(&mut status.elsewhere), status.last_drop);
+                *status = PageStatus { elsewhere, last_drop, ..PageStatus::new(connection) };
             });
             attempts += 1;
             sleep(reconnect_delay(attempts, random_jitter())).await;
@@ -268,7 +290,7 @@ impl Driver {
                     let have = *self.local_have.borrow_and_update();
                     protocol.set_have(self.now(), have);
                 }
-                Some(peer) = self.banned.recv() => protocol.ban(self.now(), peer),
+                Ok(peer) = self.banned.recv() => protocol.ban(self.now(), peer),
                 () = new_heads(&mut self.live, heads_at) => {
                     heads_at = Instant::now() + heads::SEND_INTERVAL;
                     self.announce_heads(&mut protocol, &exchange);
@@ -372,6 +394,9 @@ impl Driver {
                 }
                 Output::Counts(counts) => {
                     self.status.send_modify(|status| status.counts = counts);
+                }
+                Output::Elsewhere(servers) => {
+                    self.status.send_modify(|status| status.elsewhere = servers);
                 }
                 Output::FindStun(stun) => {
                     let servers = self.find_stun(stun).await;

@@ -17,6 +17,7 @@ use crate::messages::{self, Counts, Have, PeerInfo, StunServer};
 use crate::outgoing::{Outgoing, SentSegment};
 use crate::recent_set::RecentSet;
 use crate::segment::{SHORT_BYTES_MAX, Segment, UnsentMessage};
+use crate::server_url::ServerUrl;
 use crate::unread_blocks::UnreadBlocks;
 
 use self::liveness::Liveness;
@@ -83,6 +84,8 @@ pub(crate) enum Output {
         messages: u64,
     },
     Counts(Counts),
+    /// The page is available at these other servers, and no longer at those that were named before.
+    Elsewhere(Vec<ServerUrl>),
     /// Look up the addresses of the STUN server, for [`PageProtocol::set_stun_servers`].
     FindStun(StunServer),
     /// The client dropped a peer that misbehaved while connecting directly.
@@ -378,6 +381,10 @@ impl PageProtocol {
                 let counts = messages::counts(&json).map(Output::Counts);
                 self.outputs.extend(counts);
             }
+            ("elsewhere", Payload::Json(json)) => {
+                let servers = messages::servers(json.get("servers"));
+                self.outputs.push_back(Output::Elsewhere(servers));
+            }
             ("phx_error" | "phx_close", _) => self.report_broken("the server ended the channel"),
             // The counts imply availability. Unknown events are for newer clients.
             _ => {}
@@ -398,6 +405,7 @@ impl PageProtocol {
                     self.direct.iter_mut().for_each(|direct| direct.set_me(reply.me));
                     self.outputs.push_back(Output::Joined);
                     self.outputs.push_back(Output::Counts(reply.counts));
+                    self.outputs.push_back(Output::Elsewhere(reply.elsewhere));
                     let stun = reply.stun.filter(|_| self.direct.is_some());
                     self.outputs.extend(stun.map(Output::FindStun));
                     reply.peers.into_iter().for_each(|peer| self.add_peer(now, peer));

@@ -121,6 +121,16 @@ impl ServerUrl {
         &self.authority
     }
 
+    /// Whether a client of this server may follow it to `other`: only an encrypted connection takes the
+    /// place of an encrypted one, except on this machine.
+    pub(crate) fn may_name(&self, other: &ServerUrl) -> bool {
+        let is_local = || match other.host.parse() {
+            Ok(address) => IpAddr::is_loopback(&address),
+            Err(_) => is_near(&other.host),
+        };
+        other != self && (other.is_encrypted || !self.is_encrypted || is_local())
+    }
+
     /// Returns a connector. It verifies certificates with the trust store of the system.
     pub fn connector(&self) -> io::Result<Arc<dyn Connector>> {
         let tls = self.is_encrypted.then(|| self.tls()).transpose()?;
@@ -218,6 +228,25 @@ mod tests {
                 Err(ServerUrlError { text: text.to_owned() }),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn an_encrypted_server_may_name_servers_without_encryption_only_on_this_machine() {
+        let server = |text: &str| text.parse::<ServerUrl>().unwrap();
+        let [encrypted, plain] = ["https://a.example", "http://a.example"].map(server);
+        for (other, of_encrypted, of_plain) in [
+            ("https://b.example", true, true),
+            ("http://127.0.0.1:4000", true, true),
+            ("http://[::1]:4000", true, true),
+            ("http://localhost:4000", true, true),
+            ("http://b.example", false, true),
+            ("http://192.168.1.7:4000", false, true),
+            ("https://a.example", false, true),
+            ("http://a.example", false, false),
+        ] {
+            let may = (encrypted.may_name(&server(other)), plain.may_name(&server(other)));
+            assert_eq!(may, (of_encrypted, of_plain), "{other}");
         }
     }
 

@@ -77,6 +77,7 @@ impl Peer {
         let received = heads.received.clone();
         let options = PageClientOptions {
             connector: url.connector().expect("a connector"),
+            home: None,
             page: block.cid().clone(),
             have: Have::All,
             request_filter: None,

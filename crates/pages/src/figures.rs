@@ -63,7 +63,7 @@ pub(crate) const TROUBLES: &[Trouble] = &[
         kind: "no_libp2p_peers",
         begins_after: 5,
         ends_after: 2,
-        fix: "Set p2p.bootstrap to a libp2p peer that runs, and check outgoing connections, p2p.listen and the firewall.",
+        fix: "Set p2p.bootstrap to a libp2p peer that runs, or p2p.dht = \"client\" for the public network, and check outgoing connections, p2p.listen and the firewall.",
         see: |figures| {
             let has_none = (figures.get)("p2p_connections")? < 0.5;
             (has_none && figures.uptime > FIRST_PEER)

@@ -54,17 +54,26 @@ section! {
     }
 }
 
+/// The entry of `p2p.bootstrap` that stands for the well-known peers of the public DHT.
+const PUBLIC_PEERS: &str = "public";
+/// The protocol name of the public DHT.
+const PUBLIC_DHT: &str = "/ipfs/kad/1.0.0";
+
 section! {
     "p2p";
-    /// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
+    /// The gateway to libp2p peers, such as kubo. It is off while `listen` is empty and `bootstrap`
+    /// names no peer.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct P2pSettings {
-        /// The gateway between browsers and libp2p peers, such as kubo, is off while both listen
-        /// and bootstrap are empty. With several processes, one of them runs it. Addresses to
-        /// listen on, such as `"/ip4/0.0.0.0/tcp/4001"` or `"/ip4/0.0.0.0/udp/4001/quic-v1"`.
+        /// The gateway between browsers and libp2p peers, such as kubo, is off while listen is
+        /// empty and bootstrap names no peer. With several processes, one of them runs it. Addresses
+        /// to listen on, such as `"/ip4/0.0.0.0/tcp/4001"` or `"/ip4/0.0.0.0/udp/4001/quic-v1"`.
         listen: Vec<String> = Vec::new();
-        /// Peers to stay connected to, such as `"/ip4/192.0.2.1/tcp/4001/p2p/12D3…"`.
-        bootstrap: Vec<String> = Vec::new();
+        /// Peers to stay connected to, such as `"/ip4/192.0.2.1/tcp/4001/p2p/12D3…"`. `"public"`:
+        /// the well-known peers through which the public DHT is entered. They are asked only while
+        /// dht is `"client"` or `"server"`, dht_protocol is that of the public network, and there is
+        /// no swarm_key.
+        bootstrap: Vec<String> = vec![PUBLIC_PEERS.into()];
         /// Further addresses at which peers reach the server, such as the address of a router in front.
         announce: Vec<String> = Vec::new();
         /// The file of the server's key pair, created at the first start. Empty: a new key at each
@@ -78,7 +87,7 @@ section! {
         /// publicly reachable.
         dht: DhtRole = DhtRole::Off;
         /// The protocol name of the DHT: the public network, or `"/ipfs/lan/kad/1.0.0"`.
-        dht_protocol: String = "/ipfs/kad/1.0.0".into();
+        dht_protocol: String = PUBLIC_DHT.into();
         /// Memory for blocks that may be requested again. When it is full, the least recently read
         /// block is dropped. No block of a page stays when its last holder has left. 0: no block
         /// stays after the last request for its page. Blocks in transfer take at most 32 MiB more.
@@ -121,7 +130,20 @@ pub enum DhtRole {
 impl P2pSettings {
     /// Whether the gateway runs.
     pub fn is_on(&self) -> bool {
-        !self.listen.is_empty() || !self.bootstrap.is_empty()
+        !self.listen.is_empty() || self.named_peers().next().is_some()
+    }
+
+    /// The addresses in `bootstrap`.
+    pub(crate) fn named_peers(&self) -> impl Iterator<Item = &String> {
+        self.bootstrap.iter().filter(|peer| *peer != PUBLIC_PEERS)
+    }
+
+    /// Whether the gateway enters the public DHT through its well-known peers. Never without a DHT, or
+    /// in a private network.
+    pub(crate) fn uses_public_peers(&self) -> bool {
+        let is_public = self.dht_protocol == PUBLIC_DHT && self.swarm_key.as_os_str().is_empty();
+        let is_named = self.bootstrap.iter().any(|peer| peer == PUBLIC_PEERS);
+        is_named && is_public && self.dht != DhtRole::Off
     }
 }
 

@@ -44,11 +44,11 @@ function distinctBytes(length) {
 
 const assertSameBytes = (one, other) => assert.equal(sha256(readFileSync(one)), sha256(readFileSync(other)))
 
-/** @typedef {{ settings?: object, args?: string[], swarmKey?: string, dials?: 'host' | 'kubo' }} PairOptions */
+/** @typedef {{ settings?: object, args?: string[], swarmKey?: string, algorithm?: 'rsa', dials?: 'host' | 'kubo' }} PairOptions */
 
 /** A kubo and a host that are connected until the test ends; `dials` says which one dials. */
-async function pair(test, /** @type {PairOptions} */ { settings = {}, args = [], swarmKey, dials = 'host' } = {}) {
-  const kubo = await Kubo.start({ settings, swarmKey })
+async function pair(test, /** @type {PairOptions} */ { settings = {}, args = [], swarmKey, algorithm, dials = 'host' } = {}) {
+  const kubo = await Kubo.start({ settings, swarmKey, algorithm })
   test.after(() => kubo.stop())
   const host = await Libp2pHost.start(...args)
   test.after(() => host.stop())
@@ -99,6 +99,15 @@ describe('kubo', { skip: whyNoKubo }, () => {
       }
     }
     assert.equal(Number((await kubo.bitswap()).DupBlksReceived), 0)
+  })
+
+  it('exchanges files with us when its key is of RSA, as those of the well-known peers of the public network', async (test) => {
+    const { kubo, host } = await pair(test, { algorithm: 'rsa' })
+    assert.match(kubo.peer, /^Qm/)
+    await hostFetches(host, kubo, file(MIB))
+    await kuboFetches(kubo, host, file(MIB))
+    const noise = await pair(test, { algorithm: 'rsa', settings: { 'Swarm.Transports.Security.TLS': false }, dials: 'kubo' })
+    await hostFetches(noise.host, noise.kubo, file(MIB))
   })
 
   it('serves us blocks of the largest size, and more of them than one wantlist holds', async (test) => {

@@ -34,14 +34,14 @@ export class Kubo {
   #daemon
 
   /**
-   * `settings` replace parts of its configuration, such as `{ 'Routing.Type': 'dht' }`.
-   * @param {{ settings?: object, swarmKey?: string }} options
+   * `settings` replace parts of its configuration, such as `{ 'Routing.Type': 'dht' }`. `algorithm` is that of its key.
+   * @param {{ settings?: object, swarmKey?: string, algorithm?: 'ed25519' | 'rsa' }} options
    */
-  static async start({ settings = {}, swarmKey } = {}) {
+  static async start({ settings = {}, swarmKey, algorithm = 'ed25519' } = {}) {
     const kubo = new Kubo()
     kubo.ipfs = await buildKubo()
     try {
-      await kubo.command(['init', '--empty-repo', '--profile=test'])
+      await kubo.command(['init', '--empty-repo', '--profile=test', `--algorithm=${algorithm}`])
       kubo.#configure({ ...ALONE, ...settings })
       if (swarmKey) writeFileSync(path.join(kubo.folder, 'swarm.key'), `/key/swarm/psk/1.0.0/\n/base16/\n${swarmKey}\n`)
       await kubo.resume()

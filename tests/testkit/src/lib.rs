@@ -41,11 +41,13 @@ pub fn find<T>(what: &str, mut value: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits in a runtime until a condition holds.
+/// Waits in a runtime until a condition holds. A look that never ends is also over at the deadline.
 pub async fn eventually_async(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !holds().await {
-        assert!(began.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
-        tokio::time::sleep(PAUSE).await;
-    }
+    let looks = async {
+        while !holds().await {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let in_time = tokio::time::timeout(DEADLINE, looks).await;
+    assert!(in_time.is_ok(), "not within {DEADLINE:?}: {what}");
 }

@@ -361,10 +361,11 @@ impl<'a> Engine<'a> {
 
     fn check_user(&mut self, index: usize, now: Instant) -> bool {
         let user = &mut self.users[index];
-        if user.progress.is_timed_out(millis(now)) {
+        let now_ms = millis(now);
+        if user.progress.is_timed_out(now_ms) {
             self.time_out(index);
-        } else if user.channel.is_heartbeat_due(millis(now)) {
-            match user.channel.heartbeat(millis(now)) {
+        } else if user.channel.is_heartbeat_due(now_ms) {
+            match user.channel.heartbeat(now_ms) {
                 Some(heartbeat) => {
                     self.send_frame(index, Opcode::Text, heartbeat.as_bytes());
                 }

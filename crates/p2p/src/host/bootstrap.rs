@@ -1,4 +1,4 @@
-//! The peers that a host stays connected to.
+//! The peers that a host stays connected to, and those through which it enters the DHT.
 
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use tokio::time::Instant;
 /// The first pause before a peer is dialled again. It doubles with each failure.
 const REDIAL_AFTER: Duration = Duration::from_secs(1);
 const REDIAL_DOUBLINGS_MAX: u32 = 6;
+/// When a peer of the DHT that was reached is dialled again. The DHT forgets peers that it cannot reach, so
+/// a host that was without a network enters it anew.
+const DHT_REDIAL_AFTER: Duration = Duration::from_secs(600);
 
 /// Decides when to dial the bootstrap peers.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(super) struct Bootstrap {
 #[derive(Debug)]
 struct BootstrapPeer {
     address: Multiaddr,
+    /// Whether the host stays connected to it.
+    is_kept: bool,
     state: State,
     /// Consecutive dials that failed, or connections that ended.
     failures: u32,
@@ -33,15 +38,22 @@ enum State {
 }
 
 impl Bootstrap {
-    pub(super) fn new(addresses: Vec<Multiaddr>, now: Instant) -> Self {
-        let peer = |address| BootstrapPeer { address, state: State::DialAt(now), failures: 0 };
-        Bootstrap { peers: addresses.into_iter().map(peer).collect() }
+    pub(super) fn new(kept: Vec<Multiaddr>, of_dht: Vec<Multiaddr>, now: Instant) -> Self {
+        let peer = |address, is_kept| BootstrapPeer {
+            address,
+            is_kept,
+            state: State::DialAt(now),
+            failures: 0,
+        };
+        let kept = kept.into_iter().map(|address| peer(address, true));
+        let peers = kept.chain(of_dht.into_iter().map(|address| peer(address, false)));
+        Bootstrap { peers: peers.collect() }
     }
 
-    /// Whether the address of a bootstrap peer contains this peer id.
+    /// Whether the address of a peer to stay connected to contains this peer id.
     pub(super) fn contains(&self, id: &PeerId) -> bool {
         let is_id = |part: Part<'_>| matches!(part, Part::P2p(found) if found == *id);
-        self.peers.iter().any(|peer| peer.address.iter().any(is_id))
+        self.peers.iter().any(|peer| peer.is_kept && peer.address.iter().any(is_id))
     }
 
     pub(super) fn next_wake(&self) -> Option<Instant> {
@@ -73,9 +85,12 @@ impl Bootstrap {
         }
     }
 
-    pub(super) fn handle_connected(&mut self, connection: ConnectionId) {
+    pub(super) fn handle_connected(&mut self, connection: ConnectionId, now: Instant) {
         for peer in self.peers.iter_mut().filter(|peer| peer.has(connection)) {
             peer.failures = 0;
+            if !peer.is_kept {
+                peer.state = State::DialAt(now + DHT_REDIAL_AFTER);
+            }
         }
     }
 
@@ -107,7 +122,7 @@ mod tests {
     fn a_peer_is_dialled_at_once_and_then_after_growing_pauses_until_it_is_connected() {
         let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
         let mut now = Instant::now();
-        let mut bootstrap = Bootstrap::new(vec![address.clone()], now);
+        let mut bootstrap = Bootstrap::new(vec![address.clone()], Vec::new(), now);
         for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
             assert_eq!(bootstrap.due(now), std::slice::from_ref(&address));
             let connection = ConnectionId::new_unchecked(pause);
@@ -119,8 +134,25 @@ mod tests {
         }
         let connection = ConnectionId::new_unchecked(100);
         bootstrap.handle_dialled(&address, connection);
-        bootstrap.handle_connected(connection);
+        bootstrap.handle_connected(connection, now);
         bootstrap.handle_ended(connection, now);
         assert_eq!(bootstrap.next_wake(), Some(now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_peer_of_the_dht_is_dialled_again_ten_minutes_after_it_was_reached_and_not_protected() {
+        let id = PeerId::random();
+        let address: Multiaddr = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse().unwrap();
+        let now = Instant::now();
+        let mut bootstrap = Bootstrap::new(Vec::new(), vec![address.clone()], now);
+        let connections = [1, 2].map(ConnectionId::new_unchecked);
+        bootstrap.handle_dialled(&address, connections[0]);
+        bootstrap.handle_ended(connections[0], now);
+        assert_eq!(bootstrap.next_wake(), Some(now + Duration::from_secs(1)), "it was not reached");
+        bootstrap.handle_dialled(&address, connections[1]);
+        bootstrap.handle_connected(connections[1], now);
+        bootstrap.handle_ended(connections[1], now);
+        assert_eq!(bootstrap.next_wake(), Some(now + Duration::from_secs(600)));
+        assert!(!bootstrap.contains(&id));
     }
 }

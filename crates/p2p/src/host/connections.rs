@@ -36,15 +36,10 @@ struct Dial {
 }
 
 impl Connections {
-    pub(super) fn new(
-        own: PeerId,
-        bootstrap: Vec<Multiaddr>,
-        limits: &HostLimits,
-        now: Instant,
-    ) -> Self {
+    pub(super) fn new(own: PeerId, bootstrap: Bootstrap, limits: &HostLimits) -> Self {
         Connections {
             local: LocalPeers::new(own),
-            bootstrap: Bootstrap::new(bootstrap, now),
+            bootstrap,
             trimmer: ConnectionTrimmer::new(limits.connections_max, limits.trim_grace_period),
             dials: BTreeMap::new(),
             disconnects: BTreeMap::new(),
@@ -132,7 +127,7 @@ impl Connections {
         connection: ConnectionId,
         now: Instant,
     ) {
-        self.bootstrap.handle_connected(connection);
+        self.bootstrap.handle_connected(connection, now);
         self.trimmer.handle_connected(peer, now);
         if let Some(dial) = self.dials.remove(&connection) {
             let _ = dial.reply.send(Ok(peer));

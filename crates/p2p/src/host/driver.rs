@@ -15,6 +15,7 @@ use watchfire_store::{ReadBlocks, WriteBlocks};
 use watchfire_types::{Instant as CoreInstant, TraceContext};
 
 use super::block_questions::BlockQuestions;
+use super::bootstrap::Bootstrap;
 use super::clock::PausableClock;
 use super::connections::{self, Connections};
 use super::external_peers::ExternalPeers;
@@ -71,13 +72,15 @@ impl Driver {
         getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
         let now = Instant::now();
         let own = *swarm.local_peer_id();
+        let routing = Routing::new(&settings);
+        let bootstrap = Bootstrap::new(settings.bootstrap, settings.dht_peers, now);
         Ok(Driver {
             swarm,
-            routing: Routing::new(&settings),
+            routing,
             exchange: Exchange::new(settings.exchange, u64::from_le_bytes(seed)),
             clock: PausableClock::new(now),
             peer_numbers: PeerNumbers::default(),
-            connections: Connections::new(own, settings.bootstrap, &settings.limits, now),
+            connections: Connections::new(own, bootstrap, &settings.limits),
             limits: settings.limits,
             listeners: Listeners::new(addresses),
             external_peers: ExternalPeers::default(),

@@ -52,7 +52,8 @@ pub(super) struct Routing {
 
 impl Routing {
     pub(super) fn new(settings: &HostSettings) -> Self {
-        let bootstrap = settings.bootstrap.iter().filter_map(peer_and_address).collect();
+        let known = settings.bootstrap.iter().chain(&settings.dht_peers);
+        let bootstrap = known.filter_map(peer_and_address).collect();
         let protocol = settings.dht_protocol.clone();
         let is_enabled = settings.dht != Dht::Off;
         let searches_providers = settings.searches_providers;

@@ -55,7 +55,8 @@ impl Fixture {
         fixture.reply(1, "ok", &json!({ "peer": me, "peers": peers, "counts": counts }));
         let counts = Counts { watching: 2, holders: 1, partial: 0, ..Counts::default() };
         let connected = Output::PeerConnected { peer: ALICE, have: Have::All };
-        assert_eq!(fixture.outputs(), [Output::Joined, Output::Counts(counts), connected]);
+        let nowhere = Output::Elsewhere(Vec::new());
+        assert_eq!(fixture.outputs(), [Output::Joined, Output::Counts(counts), nowhere, connected]);
         self
     }
 
@@ -370,6 +371,15 @@ fn a_server_that_sends_anything_is_not_silent() {
         let is_broken = |output: &Output| matches!(output, Output::Broken { .. });
         assert!(!outputs.iter().any(is_broken), "{outputs:?}");
     }
+}
+
+#[test]
+fn the_servers_that_have_the_page_too_are_reported() {
+    let mut fixture = Fixture::joined();
+    fixture.event("elsewhere", &json!({ "servers": ["https://a.example", "a.example"] }));
+    fixture.event("elsewhere", &json!({ "servers": [] }));
+    let there = vec!["https://a.example".parse().unwrap()];
+    assert_eq!(fixture.outputs(), [Output::Elsewhere(there), Output::Elsewhere(Vec::new())]);
 }
 
 #[test]

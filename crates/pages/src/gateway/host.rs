@@ -36,6 +36,17 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(2);
 /// The pause before the gateway tries again to listen on a port that is in use.
 const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
+/// The peers through which programs of the public network enter its DHT, as in kubo 0.42. All but the
+/// second last prove who they are with RSA.
+const PUBLIC_DHT_PEERS: [&str; 6] = [
+    "/dnsaddr/bootstrap.libp2p.io/p2p/QmNnooDu7bfjPFoTZYxMNLWUQJyrVwtbZg5gBMjTezGAJN",
+    "/dnsaddr/bootstrap.libp2p.io/p2p/QmQCU2EcMqAqQPR2i9bChDtGNJchTbq5TbXJJ16u19uLTa",
+    "/dnsaddr/bootstrap.libp2p.io/p2p/QmbLHAnMoJPWSCR5Zhtx6BHJX9KiKNN6tpvbUcqanj75Nb",
+    "/dnsaddr/bootstrap.libp2p.io/p2p/QmcZf59bWwK5XFi76CZX8cbJ4BhTzzA3gU1ZjYZcYW3dwt",
+    "/dnsaddr/va1.bootstrap.libp2p.io/p2p/12D3KooWKnDdG3iXw9eTFijk3EWSunZcFi54Zka4wmtqtt6rPxc8",
+    "/ip4/104.131.131.82/tcp/4001/p2p/QmaCpDMGvV2BGHeYERUEnRQAwe3N8SzbUtfsmvsqQLuvuJ",
+];
+
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -133,7 +144,7 @@ pub(crate) fn check(settings: &P2pSettings) -> Result<(), GatewayError> {
 
 /// Checks the addresses of the settings, also while the gateway is off.
 pub(crate) fn check_addresses(settings: &P2pSettings) -> Result<(), GatewayError> {
-    addresses("p2p.announce", &settings.announce).map(drop)
+    addresses("p2p.announce", settings.announce.iter()).map(drop)
 }
 
 fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
@@ -143,10 +154,12 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
     let wants_per_peer_max = settings.wants_per_peer_max as usize;
     let HostSettings { exchange, .. } = HostSettings::default();
     let exchange = watchfire_bitswap::Limits { wants_per_peer_max, ..exchange };
+    let public = if settings.uses_public_peers() { &PUBLIC_DHT_PEERS[..] } else { &[] };
     Ok(HostSettings {
-        listen: addresses("p2p.listen", &settings.listen)?,
-        bootstrap: addresses("p2p.bootstrap", &settings.bootstrap)?,
-        announce: addresses("p2p.announce", &settings.announce)?,
+        listen: addresses("p2p.listen", settings.listen.iter())?,
+        bootstrap: addresses("p2p.bootstrap", settings.named_peers())?,
+        dht_peers: addresses("p2p.bootstrap", public.iter())?,
+        announce: addresses("p2p.announce", settings.announce.iter())?,
         identity: path(&settings.identity),
         swarm_key: swarm_key.as_deref().map(watchfire_p2p::read_swarm_key).transpose()?,
         dht: dht(settings.dht),
@@ -358,11 +371,14 @@ impl GatewayLoop {
     }
 }
 
-fn addresses(setting: &'static str, texts: &[String]) -> Result<Vec<Multiaddr>, GatewayError> {
-    let parse = |text: &String| {
-        text.parse().map_err(|_| GatewayError::Address { setting, address: text.clone() })
+fn addresses<'a>(
+    setting: &'static str,
+    texts: impl Iterator<Item = &'a (impl AsRef<str> + 'a)>,
+) -> Result<Vec<Multiaddr>, GatewayError> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| GatewayError::Address { setting, address: text.to_owned() })
     };
-    texts.iter().map(parse).collect()
+    texts.map(|text| parse(text.as_ref())).collect()
 }
 
 /// The setting of the libp2p host.
@@ -371,5 +387,35 @@ fn dht(role: DhtRole) -> Dht {
         DhtRole::Off => Dht::Off,
         DhtRole::Client => Dht::Client,
         DhtRole::Server => Dht::Server,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_network_is_entered_only_with_its_dht_and_without_a_key() {
+        let public = P2pSettings { dht: DhtRole::Client, ..P2pSettings::default() };
+        let entered = |settings: &P2pSettings| host_settings(settings).unwrap().dht_peers.len();
+        assert_eq!(entered(&public), PUBLIC_DHT_PEERS.len());
+        let kubo = "/ip4/127.0.0.1/tcp/4001".to_owned();
+        let both = P2pSettings { bootstrap: vec!["public".into(), kubo.clone()], ..public.clone() };
+        assert_eq!(entered(&both), PUBLIC_DHT_PEERS.len());
+        assert_eq!(host_settings(&both).unwrap().bootstrap.len(), 1);
+        assert!(both.is_on() && !public.is_on());
+
+        let key = tempfile::NamedTempFile::new().unwrap();
+        let text = format!("/key/swarm/psk/1.0.0/\n/base16/\n{}\n", "0f".repeat(32));
+        std::fs::write(key.path(), text).unwrap();
+        for private in [
+            P2pSettings::default(),
+            P2pSettings { bootstrap: vec![kubo], ..public.clone() },
+            P2pSettings { bootstrap: Vec::new(), ..public.clone() },
+            P2pSettings { dht_protocol: "/ipfs/lan/kad/1.0.0".into(), ..public.clone() },
+            P2pSettings { swarm_key: key.path().to_owned(), ..public },
+        ] {
+            assert_eq!(entered(&private), 0, "{private:?}");
+        }
     }
 }

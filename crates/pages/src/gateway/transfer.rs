@@ -179,6 +179,8 @@ impl PageTransfer {
         let (router, id) = (self.shared.router.clone(), self.id);
         let options = PageClientOptions {
             connector: self.shared.connector.clone(),
+            // A gateway joins pages at its own server only.
+            home: None,
             page: self.page.clone(),
             have,
             // The page's peers must not see requests for blocks of other content.

@@ -9,7 +9,7 @@ use watchfire::RunningServer;
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{Have, PageClient, PageClientOptions, PageStatus, ServerUrl};
-use watchfire_pages::P2pSettings;
+use watchfire_pages::{DhtRole, P2pSettings};
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 use watchfire_testkit::{DEADLINE, eventually_async};
 
@@ -26,12 +26,21 @@ fn gateway_addresses(server: &RunningServer) -> Vec<String> {
 
 /// A server with a gateway that is connected to those of other servers.
 fn server(neighbours: &[&RunningServer]) -> RunningServer {
+    server_with(neighbours, |_| {})
+}
+
+/// The same, with further settings of the gateway.
+fn server_with(
+    neighbours: &[&RunningServer],
+    change: impl FnOnce(&mut P2pSettings),
+) -> RunningServer {
     let mut settings = settings();
     settings.server.shards = 1;
     let p2p = settings.section_mut::<P2pSettings>();
     p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
     p2p.bootstrap = neighbours.iter().flat_map(|server| gateway_addresses(server)).collect();
     assert_eq!(p2p.bootstrap.len(), neighbours.len());
+    change(p2p);
     start(settings)
 }
 
@@ -74,6 +83,7 @@ impl Peer {
         let url: ServerUrl = format!("http://{}", server.address()).parse().expect("a URL");
         let options = PageClientOptions {
             connector: url.connector().expect("no certificates are needed"),
+            home: None,
             page: root.clone(),
             have,
             request_filter: None,
@@ -191,4 +201,21 @@ async fn a_page_stays_on_three_servers_while_one_of_them_has_a_holder() {
         waiting.sees(false).await;
     }
     assert!(!any_gateway_has(&[&east, &west, &north], &sharer, &root).await);
+}
+
+#[tokio::test]
+async fn a_page_is_found_over_servers_in_a_row_that_share_a_dht() {
+    let in_dht = |neighbours: &[&RunningServer]| {
+        server_with(neighbours, |p2p| {
+            p2p.dht = DhtRole::Server;
+            p2p.dht_protocol = "/watchfire/test/kad/1.0.0".into();
+        })
+    };
+    let east = in_dht(&[]);
+    let middle = in_dht(&[&east]);
+    let west = in_dht(&[&middle]);
+    let (_sharer, root) = Peer::sharing(&east).await;
+    let viewer = Peer::watching(&west, &root).await;
+    viewer.sees(true).await;
+    viewer.fetch(&root).await;
 }
