@@ -30,7 +30,7 @@ export const page = part('page', {
   link: 'Link to this page',
   copy: 'Copy link',
   copied: 'Copied',
-  alsoAt: 'When this server is gone, this page can be found at {servers} with the same link.',
+  alsoAt: 'When this server is gone, this page can be found at {servers}.',
   share: 'Share',
   about: 'Details',
   code: 'QR code',

@@ -17,7 +17,7 @@ export function LookElsewhere({ cid, openPages }: { cid: string; openPages: Open
           <div key={server} class="waiting-help">
             <p>{text.withNodes('lookAt', { server: <bdi translate={false}>{host}</bdi> })}</p>
             <button type="button" onClick={() => look(server)}>
-              {text.withNodes('lookThere', { server: <bdi translate={false}>{host}</bdi> })}
+              {text('lookThere', { server: host })}
             </button>
           </div>
         )
