@@ -62,6 +62,10 @@ pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
         return Ok(());
     }
     anyhow::ensure!(
+        link.server.is_some() || !host.is_relay_only(),
+        "cannot fetch with --relay-only: the link names no server"
+    );
+    anyhow::ensure!(
         link.server.is_some(),
         "cannot find a provider: the link names no peer and no server; name a peer with --peer"
     );

@@ -41,7 +41,7 @@ pub struct Arguments {
     links: Vec<Link>,
     /// Read commands from the standard input, one per line, until it ends: `add PATH`, `hold LINK`,
     /// `release CID`, `peer MULTIADDR`, `totals`.
-    #[arg(long, requires = "json", conflicts_with_all = ["links", "release", "timeout", "dht"])]
+    #[arg(long, requires = "json", conflicts_with_all = ["links", "release", "timeout", "dht", "relay_only"])]
     commands: bool,
     /// The block store; the default is watchfire/blocks in your data folder.
     #[arg(long, value_name = "FOLDER")]
@@ -106,7 +106,9 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
     if arguments.commands {
         return obey(&host, store, &mut signals).await;
     }
-    dial(&host, &peers);
+    if !arguments.host.is_relay_only() {
+        dial(&host, &peers);
+    }
     let holding = Holding {
         arguments,
         host: &host,

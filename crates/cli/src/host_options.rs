@@ -34,6 +34,10 @@ pub struct HostOptions {
     /// 192.0.2.1:4433. Forward the same port of your router to this machine.
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_dial_address)]
     dial_address: Option<(String, u16)>,
+    /// Hide the address of this machine from other peers: everything goes through the server of the
+    /// page, within its limits, which is slower. Peers of a link are not dialled.
+    #[arg(long, conflicts_with_all = ["peer", "listen", "dht", "dial_address"])]
+    relay_only: bool,
 }
 
 fn parse_dial_address(text: &str) -> Result<(String, u16), String> {
@@ -59,8 +63,9 @@ fn is_host_name(host: &str) -> bool {
 
 impl HostOptions {
     /// The settings of a host that knows `peers`. It listens on `listen` unless `--listen` is
-    /// given.
+    /// given. With `--relay-only`, it connects to no peer and no peer connects to it.
     pub fn settings(&self, listen: &[&str], peers: &[Multiaddr]) -> anyhow::Result<HostSettings> {
+        let (listen, peers) = if self.relay_only { Default::default() } else { (listen, peers) };
         let swarm_key = self.swarm_key.as_deref().map(read_swarm_key).transpose()?;
         let listen = if self.listen.is_empty() {
             listen
@@ -82,12 +87,17 @@ impl HostOptions {
 
     /// Whether the host has a peer to connect to: one of these, or one of `--peer`.
     pub fn has_peer(&self, peers: &[Multiaddr]) -> bool {
-        !self.peer.is_empty() || !peers.is_empty()
+        !self.relay_only && (!self.peer.is_empty() || !peers.is_empty())
     }
 
-    /// The direct connections to browsers.
-    pub fn direct(&self) -> DirectOptions {
-        direct_options(self.dial_address.clone())
+    /// Whether all content goes through the servers of pages.
+    pub fn is_relay_only(&self) -> bool {
+        self.relay_only
+    }
+
+    /// The direct connections to browsers; `None` if there are none.
+    pub fn direct(&self) -> Option<DirectOptions> {
+        (!self.relay_only).then(|| direct_options(self.dial_address.clone()))
     }
 
     /// Whether roots are announced to content routing.
@@ -99,6 +109,28 @@ impl HostOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_that_uses_only_the_relay_listens_nowhere_and_dials_nobody() {
+        let options = |is_relay_only| HostOptions {
+            peer: Vec::new(),
+            listen: Vec::new(),
+            dht: false,
+            swarm_key: None,
+            identity: None,
+            dial_address: None,
+            relay_only: is_relay_only,
+        };
+        let peers = ["/ip4/192.0.2.1/tcp/4001".parse().unwrap()];
+        let count = |options: &HostOptions| {
+            let settings = options.settings(&["/ip4/0.0.0.0/tcp/0"], &peers).unwrap();
+            (settings.listen.len(), settings.bootstrap.len())
+        };
+        let (relay, usual) = (options(true), options(false));
+        assert_eq!((count(&relay), count(&usual)), ((0, 0), (1, 1)));
+        assert_eq!((relay.has_peer(&peers), usual.has_peer(&peers)), (false, true));
+        assert_eq!((relay.direct().is_some(), usual.direct().is_some()), (false, true));
+    }
 
     #[test]
     fn the_address_for_browsers_is_a_host_and_a_port() {

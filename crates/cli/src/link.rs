@@ -1,5 +1,7 @@
 //! Links to content: a CID, or a URL that contains one.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use watchfire_content::Cid;
 use watchfire_content::encryption::{Key, KeyError};
@@ -11,6 +13,10 @@ use watchfire_store::names;
 const LINK_BYTES_MAX: usize = 16 * 1024;
 /// Most peers of a link.
 const LINK_PEERS_MAX: usize = 32;
+/// Further servers that a link may name. The rest is ignored.
+const FURTHER_SERVERS_MAX: usize = 3;
+/// Ends of names for machines of a local network, or for this machine.
+const NEAR_NAMES: [&str; 4] = [".localhost", ".local", ".internal", ".home.arpa"];
 
 /// Characters that are escaped in the query of a link.
 const ESCAPED: &AsciiSet =
@@ -27,6 +33,8 @@ pub struct Link {
     pub peers: Vec<Multiaddr>,
     /// The server of its page, if the link names one.
     pub server: Option<ServerUrl>,
+    /// Further servers at which the page can be found.
+    pub at: Vec<ServerUrl>,
     /// The key that decrypts it, if it is a private page.
     pub key: Option<Key>,
 }
@@ -81,6 +89,7 @@ impl std::str::FromStr for Link {
             path: decoded(path.trim_matches('/')),
             name: None,
             peers: Vec::new(),
+            at: further_servers(fragment, server.as_ref()),
             server,
             key: None,
         };
@@ -182,6 +191,81 @@ fn without_marks(text: &str) -> &str {
     }
 }
 
+/// The further servers in the fragment of a link, which browsers send to no server.
+///
+/// Texts that are no origins are ignored. So are hosts of a local network, unless the page itself is on
+/// one: otherwise a link could make programs connect to machines that its sender cannot reach.
+fn further_servers(fragment: &str, own: Option<&ServerUrl>) -> Vec<ServerUrl> {
+    let takes_near = own.is_some_and(|own| !is_public(host_of(own.authority())));
+    let mut servers: Vec<ServerUrl> = Vec::new();
+    for (_, text) in pairs(fragment).filter(|(key, _)| *key == "at") {
+        let Some(server) = parse_origin(&text) else { continue };
+        let is_new = own != Some(&server) && !servers.contains(&server);
+        if is_new && (takes_near || is_public(host_of(server.authority()))) {
+            servers.push(server);
+        }
+    }
+    servers.truncate(FURTHER_SERVERS_MAX);
+    servers
+}
+
+/// Parses an origin, without the marks after it in a sentence.
+fn parse_origin(text: &str) -> Option<ServerUrl> {
+    let text = text.to_ascii_lowercase();
+    let is_mark = |c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ']';
+    let (scheme, authority) = text.trim_end_matches(is_mark).split_once("://")?;
+    let default_port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let authority = authority.strip_suffix(default_port).unwrap_or(authority);
+    let host = host_of(authority);
+    let port = &authority[host.len()..];
+    let is_port = port.strip_prefix(':').is_none_or(|port| {
+        !port.starts_with('0') && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let is_valid = is_port && is_host(host);
+    is_valid.then(|| format!("{scheme}://{authority}").parse().ok())?
+}
+
+/// The host of an authority. An IPv6 address is in brackets.
+fn host_of(authority: &str) -> &str {
+    let end = authority.rfind(']').map_or(0, |end| end + 1);
+    let port = authority[end..].find(':').map_or(authority.len(), |colon| end + colon);
+    &authority[..port]
+}
+
+/// Whether a text is a name, or an address in the one form that browsers and programs read alike.
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        let is_same = |parsed: Ipv6Addr| parsed.to_string() == address;
+        return !address.contains('.') && address.parse().is_ok_and(is_same);
+    }
+    let is_part = |part: &str| {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        !part.is_empty() && part.bytes().all(is_of_name)
+    };
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_name = !last.starts_with(|c: char| c.is_ascii_digit());
+    host.split('.').all(is_part) && (is_name || host.parse::<Ipv4Addr>().is_ok())
+}
+
+/// Whether a host can be on the internet.
+fn is_public(host: &str) -> bool {
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(IpAddr::V4(address)) => {
+            let [a, b, ..] = address.octets();
+            let is_shared = a == 100 && b >> 6 == 1;
+            let is_near = address.is_loopback() || address.is_private() || address.is_link_local();
+            a != 0 && a < 224 && !is_shared && !is_near
+        }
+        // 2000::/3; others contain an IPv4 address, or are not of the internet.
+        Ok(IpAddr::V6(address)) => address.segments()[0] >> 13 == 1,
+        Err(_) => host.contains('.') && !NEAR_NAMES.iter().any(|end| host.ends_with(end)),
+    }
+}
+
 impl Link {
     fn add_peer(&mut self, text: &str) -> Result<(), LinkError> {
         if self.peers.len() == LINK_PEERS_MAX {
@@ -217,10 +301,13 @@ impl std::fmt::Display for Link {
             let mark = if number == 0 { '?' } else { '&' };
             write!(f, "{mark}{key}={}", escaped(&value))?;
         }
-        match &self.key {
-            Some(key) => f.write_str(&private_fragment(key, self.name.as_deref())),
-            None => Ok(()),
+        let private = self.key.as_ref().map(|key| private_fragment(key, self.name.as_deref()));
+        f.write_str(private.as_deref().unwrap_or_default())?;
+        for (number, server) in self.at.iter().enumerate() {
+            let mark = if number == 0 && private.is_none() { '#' } else { '&' };
+            write!(f, "{mark}at={server}")?;
         }
+        Ok(())
     }
 }
 
@@ -303,6 +390,8 @@ mod tests {
         path: Option<String>,
         filename: Option<String>,
         key: Option<String>,
+        #[serde(default)]
+        at: Vec<String>,
     }
 
     #[derive(serde::Deserialize)]
@@ -318,9 +407,11 @@ mod tests {
 
     #[test]
     fn links_are_read_as_people_have_them() {
-        for Accepted { about, text, cid, server, path, filename, key } in vectors().accepted {
+        for Accepted { about, text, cid, server, path, filename, key, at } in vectors().accepted {
             let link: Link = text.parse().unwrap_or_else(|error| panic!("{about}: {error}"));
             assert_eq!(link.cid, cid.parse().unwrap(), "{about}");
+            let named: Vec<String> = link.at.iter().map(ServerUrl::to_string).collect();
+            assert_eq!(named, at, "{about}");
             assert_eq!(link.server.map(|server| server.to_string()), server, "{about}");
             assert_eq!(link.path, path.unwrap_or_default(), "{about}");
             assert_eq!(link.name, filename, "{about}");
@@ -360,6 +451,10 @@ mod tests {
             name: Some("50% & more + 日記?.txt".into()),
             peers: vec![PEER.parse().unwrap()],
             server: None,
+            at: vec![
+                "https://b.example".parse().unwrap(),
+                "http://[2001:db8::1]:4000".parse().unwrap(),
+            ],
             key: None,
         };
         assert_eq!(parse(&link.to_string()), link);
@@ -368,7 +463,8 @@ mod tests {
         let (sent, fragment) =
             private.to_string().split_once('#').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
         assert!(!sent.contains("more") && fragment.starts_with("key="), "{private}");
-        let plain = Link { path: String::new(), name: None, ..link };
+        assert!(!sent.contains("b.example"), "{private}");
+        let plain = Link { path: String::new(), name: None, at: Vec::new(), ..link };
         assert_eq!(plain.to_string(), format!("watchfire:{CID}?peer={PEER}"));
     }
 

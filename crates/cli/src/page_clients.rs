@@ -38,7 +38,7 @@ pub fn direct_options(outside: Option<(String, u16)>) -> DirectOptions {
 /// Joins the page of a root on a server. A server that cannot be reached is reported on stderr.
 pub fn join_page(
     host: &Host,
-    direct: DirectOptions,
+    direct: Option<DirectOptions>,
     site: &ServerUrl,
     root: &Cid,
     have: Have,
@@ -49,7 +49,7 @@ pub fn join_page(
 /// Joins a page whose peers also exchange heads, if it is live.
 pub fn join_live_page(
     host: &Host,
-    direct: DirectOptions,
+    direct: Option<DirectOptions>,
     site: &ServerUrl,
     root: &Cid,
     have: Have,
@@ -69,7 +69,7 @@ pub fn join_live_page(
         request_filter: None,
         join_params,
         live,
-        direct: Some(direct),
+        direct,
     };
     let client = PageClient::start(host, plan);
     tokio::spawn(report_failures(client.status(), site.to_string()));

@@ -43,8 +43,15 @@ pub fn reachable(addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
 
 /// The link to content that `host` serves.
 pub fn link_to(host: &Host, cid: &Cid, name: Option<String>) -> Link {
-    let peers = reachable(host.addresses());
-    Link { cid: cid.clone(), path: String::new(), name, peers, server: None, key: None }
+    Link {
+        cid: cid.clone(),
+        path: String::new(),
+        name,
+        peers: reachable(host.addresses()),
+        server: None,
+        at: Vec::new(),
+        key: None,
+    }
 }
 
 /// Announces the roots to content routing in the background. A failure is printed, and serving

@@ -70,6 +70,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(site) = arguments.to.as_ref().filter(|_| arguments.live) {
         return run_live(arguments, site);
     }
+    anyhow::ensure!(
+        arguments.to.is_some() || !arguments.host.is_relay_only(),
+        "cannot share with --relay-only: name the server that relays the content with --to"
+    );
     let shared = Shared::new(arguments.private);
     let mut roots = Vec::new();
     for path in &arguments.paths {

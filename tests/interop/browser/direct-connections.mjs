@@ -51,6 +51,31 @@ export function recordConnections(context) {
   })
 }
 
+/** Records the kind of every signal that the tabs of a browser send to their server. */
+export function recordSignals(context) {
+  return context.addInitScript(() => {
+    window.sentSignals = []
+    const { send } = WebSocket.prototype
+    WebSocket.prototype.send = function (data) {
+      if (typeof data !== 'string') {
+        const bytes = new Uint8Array(data.buffer ?? data, data.byteOffset ?? 0, data.byteLength)
+        const textAt = (from, length) => new TextDecoder().decode(bytes.subarray(from, from + length))
+        // A binary message of Phoenix: the kind, four lengths, and then the texts; the last one is the event.
+        const [, joinRef, ref, topic, event] = bytes
+        const eventAt = 5 + joinRef + ref + topic
+        // Then the peer, of eight bytes.
+        if (textAt(eventAt, event) === 'signal') window.sentSignals.push(JSON.parse(textAt(eventAt + event + 8, bytes.length)).kind)
+      }
+      return send.call(this, data)
+    }
+  })
+}
+
+/** The kinds of the signals that a tab has sent since it was loaded. */
+export function sentSignalsOf(person) {
+  return person.tab.evaluate(() => window.sentSignals)
+}
+
 /** Records every WebTransport session of a tab that opened, and the bytes that arrive in it. */
 function recordSessions() {
   const Browser = window.WebTransport

@@ -1,8 +1,16 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Connection } from '@watchfire/client/connection'
 import { defaultLimits } from '@watchfire/pages/limits'
+import { loadDialling, openPage } from '@watchfire/pages/swarm'
 import { textEntry } from '../live/entries.ts'
-import { share } from './swarm-pages.ts'
+import { hideAddress } from '../ui/hidden-address.ts'
+import { noteServers } from '../ui/other-servers.ts'
+import { open, share } from './swarm-pages.ts'
+
+vi.mock('@watchfire/pages/swarm', async (load) => {
+  const swarm = await load<typeof import('@watchfire/pages/swarm')>()
+  return { ...swarm, loadDialling: vi.fn(), openPage: vi.fn(swarm.openPage) }
+})
 
 function world(pageBytesMax: number) {
   const joined: string[] = []
@@ -23,8 +31,37 @@ function world(pageBytesMax: number) {
     const deps = { connection, limits: { ...defaultLimits, pageBytesMax } }
     return share([], { signal: stop.signal, onProgress: () => undefined, live }, deps)
   }
-  return { joined, left, stop, begin }
+  return { connection, joined, left, stop, begin }
 }
+
+describe('a page that is opened', () => {
+  const CID = 'bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u'
+  const NEIGHBOUR = 'https://b.example'
+  const limits = { ...defaultLimits, neighbours: [{ server: NEIGHBOUR, state: 'answers' }] }
+  const opened = () => {
+    const { connection } = world(20_000)
+    open(CID, Infinity, null, { connection, limits }).close()
+    return { connection, deps: vi.mocked(openPage).mock.lastCall?.[1] }
+  }
+
+  it('is looked for at the servers in its link that are neighbours of this server, and at no other', () => {
+    vi.stubGlobal('location', new URL('https://a.example'))
+    expect(opened().deps?.at).toEqual([])
+    noteServers(CID, `#at=https://c.example&at=${NEIGHBOUR}`)
+    expect(opened().deps?.at).toEqual([NEIGHBOUR])
+  })
+
+  it('has direct connections, unless this browser hides its address', () => {
+    const before = opened()
+    expect([before.deps?.connection, before.deps?.direct]).toEqual([before.connection, loadDialling])
+    hideAddress(true)
+    const { connection, deps } = opened()
+    expect(deps?.direct).toBeNull()
+    expect(deps?.connection).not.toBe(connection)
+    hideAddress(false)
+    expect(opened().deps?.direct).toBe(loadDialling)
+  })
+})
 
 describe('a live page', () => {
   it('is open once it has its first entries', async () => {

@@ -3,7 +3,19 @@ import { nextTask, parseCid, type BlockStore, type Bytes, type Cid, type Leaf } 
 import { publishPrivate, ReadablePage, type PrivatePublication } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
 import { newBrowserBlockStore } from '@watchfire/pages/storage'
-import { loadDialling, loadLive, openPage, publish, traceLoad, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
+import {
+  loadDialling,
+  loadLive,
+  openPage,
+  publish,
+  traceLoad,
+  withDeclinedCalls,
+  type PageDeps,
+  type Publication,
+  type PublishOptions,
+} from '@watchfire/pages/swarm'
+import { isAddressHidden } from '../ui/hidden-address.ts'
+import { noteNeighbours, serversToJoin } from '../ui/other-servers.ts'
 import { COPIED_BYTES_MAX, type PageFile, type ShareOptions } from '../ui/site.ts'
 
 /** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
@@ -26,6 +38,7 @@ export interface Shared {
 /** Creates a page of these files, and serves it. */
 export async function share(files: readonly PageFile[], options: ShareOptions, deps: SwarmDeps): Promise<Shared> {
   const { signal, onProgress, sealed, live, emptyFolders = [], isDirectory } = options
+  noteNeighbours(deps.limits.neighbours)
   const { pageBytesMax } = deps.limits
   const isCopied = files.reduce((sum, { blob }) => sum + blob.size, 0) <= COPIED_BYTES_MAX
   const blocks: CopiedBlock[] = []
@@ -37,7 +50,7 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     ...(isDirectory === undefined ? {} : { directory: isDirectory }),
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
-  const serve = (publication: Publication) => openPage(publication.root, { ...deps, direct: loadDialling, publication })
+  const serve = (publication: Publication) => openPage(publication.root, { ...deps, ...paths(deps), publication })
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
@@ -82,10 +95,15 @@ async function copyOf(root: string, blocks: readonly CopiedBlock[], bytesMax: nu
 }
 
 /** Opens a page of at most `bytesMax` bytes. */
-export function open(cid: string, bytesMax: number, key: string | null, { connection, limits }: SwarmDeps): ReadablePage {
+export function open(cid: string, bytesMax: number, key: string | null, deps: SwarmDeps): ReadablePage {
+  const { limits } = deps
+  noteNeighbours(limits.neighbours)
+  const at = serversToJoin(cid)
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
-  return new ReadablePage(
-    openPage(cid, { connection, limits: { ...limits, pageBytesMax }, direct: loadDialling, live: loadLive, trace: traceLoad }),
-    key,
-  )
+  return new ReadablePage(openPage(cid, { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, at }), key)
+}
+
+/** The paths to peers. If the person hides the address of this browser, it makes no direct connections. */
+function paths({ connection }: SwarmDeps): Pick<PageDeps, 'connection' | 'direct'> {
+  return isAddressHidden.peek() ? { connection: withDeclinedCalls(connection), direct: null } : { connection, direct: loadDialling }
 }

@@ -30,6 +30,7 @@ export const page = part('page', {
   link: 'Link to this page',
   copy: 'Copy link',
   copied: 'Copied',
+  alsoAt: 'When this server is gone, this page can be found at {servers}.',
   share: 'Share',
   about: 'Details',
   code: 'QR code',
@@ -38,6 +39,10 @@ export const page = part('page', {
   details: 'Connections',
   keep: 'Keep sharing this page',
   keepMeans: 'It stays open in this tab when you go to another page here.',
+  hideAddress: 'Hide my address',
+  hideAddressMeans:
+    'Other viewers do not learn your network address, and pages load more slowly: everything goes through the server, within its quota. ' +
+    'Pages that are open already follow when you reload this tab.',
   awake: 'Keep the screen on',
   asleep: 'Your phone stops sharing when its screen goes off or you switch to another app. ' + 'Sharing continues when you come back.',
   hidden: 'The browser stopped this tab in the background. Sharing continues now.',
@@ -66,6 +71,8 @@ export const page = part('page', {
   promiseKept: '{size} has arrived and is kept here. {promise}',
   promiseKeptOf: '{size} of {total} has arrived and is kept here. {promise}',
   waitingHelp: 'The person who sent you the link can do that: ask them to open it.',
+  lookAt: 'Look for this page at {server}? That server then learns your network address, and which page you look for.',
+  lookThere: 'Look at {server}',
   notify: 'Tell me when it is back',
   notifyOn: 'You will get a notification when it is back, as long as this tab is open.',
   notifyRefused: 'Your browser does not allow notifications here. The title of this tab changes when the page is back.',

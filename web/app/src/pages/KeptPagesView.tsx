@@ -5,6 +5,7 @@ import type { OpenPages } from '../ui/open-pages.ts'
 import { isKept, PAGES_MAX } from '../ui/open-pages.ts'
 import { Landscape } from '../ui/Landscape.tsx'
 import { parsePageLink } from '@watchfire/pages/links'
+import { noteServers } from '../ui/other-servers.ts'
 import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { kept } from '../messages/kept.ts'
@@ -32,5 +33,6 @@ export function KeptPagesView({ site, openPages }: { site: Site; openPages: Open
 function hold(link: string, openPages: OpenPages): string | null {
   const meant = parsePageLink(link, location.origin)
   if (meant === null) return kept('noLink')
+  noteServers(meant.cid, link)
   return openPages.hold(meant.cid, meant.filename, meant.key) ? null : kept('full', { count: PAGES_MAX })
 }

@@ -8,6 +8,7 @@ import { openFileStreams } from '../streaming/index.ts'
 import { lazy } from '../ui/lazy.tsx'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
 import { canAppend, type OpenPages } from '../ui/open-pages.ts'
+import { acceptedServers, noteServers } from '../ui/other-servers.ts'
 import { replaceAddress } from '../ui/replace-address.ts'
 import type { Route } from '../ui/route.ts'
 import { pageAddress } from '@watchfire/pages/addresses'
@@ -23,6 +24,7 @@ import { availabilityOf } from './availability.ts'
 import { DropOffer } from './DropOffer.tsx'
 import { hadPage } from './had-pages.ts'
 import { LoadingView } from './LoadingView.tsx'
+import { LookElsewhere } from './LookElsewhere.tsx'
 import { LostView } from './LostView.tsx'
 import { StatusPanel } from './StatusPanel.tsx'
 import { LockedView } from './LockedView.tsx'
@@ -49,10 +51,11 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const linked = linkedName(place.filename)
   const had = hadPage(place.cid)
   const page = useMemo(() => {
+    noteServers(place.cid, location.hash)
     const opened = openPages.open(place.cid, linked, place.key)
     opened.isOwn ||= had?.isOwn === true
     return opened
-  }, [openPages, place.cid, place.key])
+  }, [openPages, place.cid, place.key, acceptedServers.value])
   useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
   useEffect(() => keepAwakeFor(openPages, channels), [openPages, channels])
   const { session } = page
@@ -116,7 +119,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const isList = content?.kind === 'directory' && place.file === null && indexOf(content.files) === null
   return (
     <div class="page">
-      <StatusPanel page={page} availability={availability} title={filename ?? title} link={location.href} />
+      <StatusPanel page={page} availability={availability} title={filename ?? title} address={location.href} />
       {warning !== null && (
         <p class="notice" role="status">
           {warningSentence(warning)}
@@ -139,6 +142,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       )}
       {content !== null && !isList && progress}
       {coming?.kind === 'waiting' && lost === null && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
+      {coming?.kind === 'waiting' && <LookElsewhere cid={place.cid} openPages={openPages} />}
       {content !== null && !page.isOwn && (
         <p class="readers small">{text.withNodes('readers', { own: <a href="/">{text('makeOwn')}</a> })}</p>
       )}

@@ -5,6 +5,7 @@ import type { OpenPage } from '../ui/open-pages.ts'
 import { heldSentence, lookingSentence } from '../ui/sentences.ts'
 import { page as text } from '../messages/page.ts'
 import { CopyButton } from './CopyButton.tsx'
+import { HideAddress } from './HideAddress.tsx'
 import { KeepSwitches } from './KeepSwitches.tsx'
 
 const QrCode = lazy(() => import('./QrCode.tsx').then(({ QrCode }) => QrCode))
@@ -45,6 +46,7 @@ export function StatusDetails({ page, link }: StatusDetailsProps) {
       )}
       {link !== null && isCoded && <QrCode text={link} />}
       <KeepSwitches page={page} />
+      <HideAddress />
       <CopyButton page={page} />
       <button type="button" ref={opener} aria-expanded={isOpen} aria-controls="transfers" onClick={() => setOpen(!isOpen)}>
         {text('details')}

@@ -4,8 +4,10 @@ import { Flame } from '../ui/Flame.tsx'
 import type { PageState } from '../ui/site.ts'
 import type { OpenPage } from '../ui/open-pages.ts'
 import { isLastReader, isWhole } from '../ui/open-pages.ts'
+import { linkToShare, updateNeighbours } from '../ui/other-servers.ts'
 import { haveSentence } from '../ui/sentences.ts'
 import type { Availability } from '../ui/tab-status.ts'
+import { language } from '../messages/index.ts'
 import { page as text } from '../messages/page.ts'
 import { canShare, copyText, share } from './share.ts'
 import { LastOne } from './LastOne.tsx'
@@ -19,12 +21,12 @@ interface StatusPanelProps {
   page: OpenPage
   availability: Availability
   title: string
-  /** The link to what this tab shows. */
-  link: string
+  /** The address of this tab. */
+  address: string
 }
 
 /** The status of a page in one line. The link and the details open on demand; the author has the link until it is copied. */
-export function StatusPanel({ page, availability, title, link }: StatusPanelProps) {
+export function StatusPanel({ page, availability, title, address }: StatusPanelProps) {
   const { session, isOwn } = page
   const [isOpen, setOpen] = useState(false)
   const [isLinked, setLinked] = useState(isOwn && !passedOn.has(page))
@@ -38,6 +40,10 @@ export function StatusPanel({ page, availability, title, link }: StatusPanelProp
   const isAlone = isLastReader(page)
   const part = arrivedPart(session.state.value)
   const showsLink = held && (isLinked || isOpen)
+  useEffect(() => {
+    if (isOpen) void updateNeighbours()
+  }, [isOpen])
+  const { link, hosts } = linkToShare(address)
   useEffect(() => {
     if (wanted.current !== null) panel.current?.querySelector<HTMLElement>(wanted.current)?.focus()
     wanted.current = null
@@ -89,6 +95,7 @@ export function StatusPanel({ page, availability, title, link }: StatusPanelProp
       {showsLink && (
         <div class="share">
           <CopyLink link={link} onCopied={onCopied} />
+          {hosts.length > 0 && <p class="small">{text('alsoAt', { servers: listOf(hosts) })}</p>}
         </div>
       )}
       <div class="opened" id={details}>
@@ -125,6 +132,10 @@ function headline({ session }: OpenPage): string {
   const counts = session.counts.value
   if (counts !== null) return haveSentence(counts, session.have.value)
   return text(session.warning.value?.kind === 'rejected' ? 'unconnected' : 'finding')
+}
+
+function listOf(hosts: readonly string[]): string {
+  return new Intl.ListFormat(language.value.tag, { type: 'disjunction' }).format(hosts)
 }
 
 function Chevron() {

@@ -110,7 +110,7 @@ describe('a peer', () => {
 
   it('without a direct connection is shown with the reason', () => {
     expect(directSentence({ kind: 'none', why: 'absent', failures: 0, again: null })).toBe(
-      'This browser has no WebRTC, so everything goes through the server.',
+      'This browser has no WebRTC, or hides your address, so everything goes through the server.',
     )
     expect(directSentence({ kind: 'none', why: 'unreachable', failures: 1, again: 20_000 })).toBe(
       'Both sides tried and failed: a firewall or router blocks the connection. Next attempt in 20 s.',

@@ -23,6 +23,8 @@ export interface Limits {
   all: ReadonlyMap<string, Limit>
   /** The host and port below which pages have origins of their own; `null` when they have none. */
   sitesBelow: string | null
+  /** Other servers at which pages of this server may be, as it names them: `readNeighbours` parses them. */
+  neighbours?: unknown
 }
 
 /** The limits of a server that does not report any. */
@@ -53,7 +55,7 @@ export async function fetchLimits(fetch: typeof globalThis.fetch, options: { url
 
 /** Parses the body of `GET /limits`. A value that is missing or not a positive integer keeps its default. */
 export function parseLimits(body: unknown): Limits {
-  const { limits, report, traces, rooms, sites } = fieldsOf(body)
+  const { limits, report, traces, rooms, sites, neighbours } = fieldsOf(body)
   const all = new Map<string, Limit>()
   for (const [name, limit] of Object.entries(fieldsOf(limits))) {
     const { value, unit, when_reached: whenReached } = fieldsOf(limit)
@@ -69,11 +71,14 @@ export function parseLimits(body: unknown): Limits {
     pageBytesMax: value('page_bytes_max', defaultLimits.pageBytesMax),
     relayFrameBytesMax: value('relay_frame_bytes_max', defaultLimits.relayFrameBytesMax),
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
-    report: reportOf(report),
+    // The operator's setting is not trusted to be a safe link.
+    report: textOf(report, /^(?:https?:\/\/|mailto:)/),
     traceSample: shareOf(fieldsOf(traces)['sample']),
     rooms: rooms === true,
     all,
-    sitesBelow: sitesBelowOf(sites),
+    // Only characters that are valid in a policy and a URL.
+    sitesBelow: textOf(sites, /^[a-z0-9.-]+(?::\d+)?$/),
+    neighbours,
   }
 }
 
@@ -82,12 +87,7 @@ function shareOf(value: unknown): number {
   return typeof value === 'number' && value > 0 ? Math.min(value, 1) : 0
 }
 
-/** Only characters that are valid in a policy and a URL. */
-function sitesBelowOf(value: unknown): string | null {
-  return typeof value === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(value) ? value : null
-}
-
-/** Only http, https and mailto URLs: the operator's setting is not trusted to be a safe link. */
-function reportOf(value: unknown): string | null {
-  return typeof value === 'string' && /^(?:https?:\/\/|mailto:)/.test(value) ? value : null
+/** A text of this form. `null` for anything else. */
+function textOf(value: unknown, form: RegExp): string | null {
+  return typeof value === 'string' && form.test(value) ? value : null
 }

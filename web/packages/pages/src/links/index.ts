@@ -2,3 +2,4 @@
 export type { PageLink } from './addresses.ts'
 export { parseKeyInput } from './key-input.ts'
 export { parsePageLink } from './page-link.ts'
+export { readNeighbours, SERVERS_MAX, serversOfLink, withServers, type Neighbour } from './servers.ts'

@@ -3,6 +3,7 @@ import { readVectors } from '../../test/vectors.ts'
 import { parseCid } from '../content/index.ts'
 import { linkedName } from './names.ts'
 import { pageOfLink, parsePageLink } from './page-link.ts'
+import { readNeighbours, serversOfLink, withServers } from './servers.ts'
 
 interface Accepted {
   about: string
@@ -12,14 +13,16 @@ interface Accepted {
   path?: string
   filename?: string
   key?: string
+  at?: string[]
 }
 
 const links = readVectors<{ accepted: Accepted[]; refused: { about: string; text: string }[] }>('links.json')
 const ORIGIN = 'https://example.org'
 
 describe('a link', () => {
-  it.each(links.accepted)('may be $about', ({ text, cid, path, filename, key }) => {
-    expect(parsePageLink(text, ORIGIN)).toEqual({
+  it.each(links.accepted)('may be $about', ({ text, cid, server = ORIGIN, path, filename, key, at = [] }) => {
+    expect(serversOfLink(text, server)).toEqual(at)
+    expect(parsePageLink(text, server)).toEqual({
       cid: parseCid(cid).text,
       filename: filename ?? null,
       file: path ?? null,
@@ -56,6 +59,44 @@ describe('a link', () => {
     refused(`/p/bafkrgq${'a'.repeat(103)}`).toThrow('unknown hash function 0x13')
     refused(`${cid}#filename=${'x'.repeat(20_000)}`).toThrow('too long')
     expect(pageOfLink(`/p/${cid}`, ORIGIN).cid).toBe(cid)
+  })
+})
+
+describe('the other servers in a link', () => {
+  const servers = ['https://b.example', 'http://[2001:db8::1]:4000']
+
+  it('are after everything else in the fragment, and replace those before', () => {
+    for (const address of ['/p/bafk', '/p/bafk#key=abc&file=a%26b', '/p/bafk#at=https://c.example&filename=x']) {
+      const link = withServers(ORIGIN + address, servers)
+      expect(serversOfLink(link, ORIGIN)).toEqual(servers)
+      expect(new URL(link).pathname + new URL(link).search).toBe('/p/bafk')
+      const bare = (fragment: string) => new URLSearchParams(fragment.slice(1))
+      const [before, after] = [bare(new URL(address, ORIGIN).hash), bare(new URL(link).hash)]
+      for (const name of ['key', 'file', 'filename']) expect(after.get(name)).toBe(before.get(name))
+    }
+    expect(withServers(`${ORIGIN}/p/bafk#at=https://c.example`, [])).toBe(`${ORIGIN}/p/bafk`)
+  })
+
+  it('are three at most', () => {
+    const four = ['a', 'b', 'c', 'd'].map((name) => `https://${name}.example`)
+    expect(serversOfLink(withServers('/p/bafk', four), ORIGIN)).toEqual(four.slice(0, 3))
+  })
+})
+
+describe('the neighbours of a server', () => {
+  it('are origins, and whether they answer', () => {
+    const named = [
+      { server: 'https://b.example', state: 'answers', pages: 3 },
+      { server: 'http://127.0.0.1:4001', state: 'silent' },
+      { server: 'https://c.example/path', state: 'answers' },
+      { server: 7, state: 'answers' },
+      null,
+    ]
+    expect(readNeighbours(named)).toEqual([
+      { server: 'https://b.example', answers: true },
+      { server: 'http://127.0.0.1:4001', answers: false },
+    ])
+    for (const none of [undefined, null, 'https://b.example', {}, []]) expect(readNeighbours(none)).toEqual([])
   })
 })
 

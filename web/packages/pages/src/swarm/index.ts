@@ -1,4 +1,5 @@
 export type * from './api.ts'
+export { withDeclinedCalls } from './declined-calls.ts'
 export { loadDialling, loadLive } from './load-later.ts'
 export { traceLoad } from './load-trace.ts'
 export { openPage } from './open-page.ts'

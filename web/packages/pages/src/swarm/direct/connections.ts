@@ -261,8 +261,8 @@ function reasonOf(reason: HangUpReason, evidence: Evidence): NoDirectReason | nu
   if (reason === 'busy') return 'busy'
   if (wasUp) return 'cut'
   if (reason === 'over') return null
-  if (ourCandidates === 0) return 'hidden-here'
   if (!wasAnswered) return 'unanswered'
+  if (ourCandidates === 0) return 'hidden-here'
   return theirCandidates === 0 ? 'hidden-there' : (hindranceOf(evidence) ?? 'unreachable')
 }
 

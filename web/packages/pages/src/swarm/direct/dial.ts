@@ -1,4 +1,4 @@
-import { placeOfAddress, placeOfPage } from './address-place.ts'
+import { placeOfAddress, placeOfPage } from '../../links/address-place.ts'
 import type { DialOffer } from './dial-offer.ts'
 import { StreamChannel } from './stream-channel.ts'
 
