@@ -378,13 +378,9 @@ async fn get(
         is_json: arguments.json,
         is_quiet: arguments.quiet || (matches!(output, Output::Stdout) && is_terminal()),
     };
-    let clients = match &link.server {
-        Some(site) => {
-            vec![Arc::new(join_page(&host, arguments.host.direct(), site, &link.cid, Have::None)?)]
-        }
-        None => Vec::new(),
-    };
-    let announcer = Announcer::of(clients);
+    let join = |place| join_page(&host, arguments.host.direct(), place, Have::None);
+    let client = link.place().map(join).transpose()?.map(Arc::new);
+    let announcer = Announcer::of(client.into_iter().collect());
     let ending = async {
         let found =
             find(&host, link, key, blocks, &announcer.silent(), &mut signals, &options).await?;

@@ -182,8 +182,8 @@ impl Holding<'_> {
     async fn hold(&self, at: usize) -> anyhow::Result<Option<Arc<PageClient>>> {
         let Holding { arguments, host, store, .. } = self;
         let link = &arguments.links[at];
-        let join = |site| join_page(host, arguments.host.direct(), site, &link.cid, Have::None);
-        let client = link.server.as_ref().map(join).transpose()?.map(Arc::new);
+        let join = |place| join_page(host, arguments.host.direct(), place, Have::None);
+        let client = link.place().map(join).transpose()?.map(Arc::new);
         let announcer = Announcer::of(client.iter().cloned().collect());
         let mut span = Span::below_or_root(traces::parent(), "hold", Kind::Client);
         span.set("watchfire.root", link.cid.to_string());

@@ -39,6 +39,23 @@ pub struct Link {
     pub key: Option<Key>,
 }
 
+impl Link {
+    /// Its page, if the link names a server.
+    pub fn place(&self) -> Option<PagePlace<'_>> {
+        let Link { server, at, cid: root, .. } = self;
+        server.as_ref().map(|site| PagePlace { site, at, root })
+    }
+}
+
+/// A page on a server.
+#[derive(Clone, Copy)]
+pub struct PagePlace<'a> {
+    pub site: &'a ServerUrl,
+    /// Other servers at which it may be.
+    pub at: &'a [ServerUrl],
+    pub root: &'a Cid,
+}
+
 /// Why a text is not a valid link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {

@@ -16,7 +16,7 @@ use watchfire_page_client::{
 };
 use watchfire_traces::{Kind, Span, current};
 
-use crate::link::private_fragment;
+use crate::link::{PagePlace, private_fragment};
 use crate::signals::awake;
 
 /// Time limit for a server to accept a join.
@@ -35,26 +35,25 @@ pub fn direct_options(outside: Option<(String, u16)>) -> DirectOptions {
     options.clone()
 }
 
-/// Joins the page of a root on a server. A server that cannot be reached is reported on stderr.
+/// Joins a page. A server that cannot be reached is reported on stderr.
 pub fn join_page(
     host: &Host,
     direct: Option<DirectOptions>,
-    site: &ServerUrl,
-    root: &Cid,
+    place: PagePlace<'_>,
     have: Have,
 ) -> anyhow::Result<PageClient> {
-    join_live_page(host, direct, site, root, have, None)
+    join_live_page(host, direct, place, have, None)
 }
 
 /// Joins a page whose peers also exchange heads, if it is live.
 pub fn join_live_page(
     host: &Host,
     direct: Option<DirectOptions>,
-    site: &ServerUrl,
-    root: &Cid,
+    place: PagePlace<'_>,
     have: Have,
     live: Option<LiveHeads>,
 ) -> anyhow::Result<PageClient> {
+    let PagePlace { site, at, root } = place;
     let mut span = Span::below(current(), "join", Kind::Client);
     span.set("watchfire.page", page_cid(root).to_string());
     let join_params = span.context().map_or(Value::Null, |span| {
@@ -64,6 +63,7 @@ pub fn join_live_page(
     let plan = PageClientOptions {
         connector: site.connector().with_context(|| site.to_string())?,
         home: Some(site.clone()),
+        at: at.to_vec(),
         page: root.clone(),
         have,
         request_filter: None,

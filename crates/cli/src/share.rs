@@ -20,7 +20,7 @@ use watchfire_store::{
 use crate::content_options::ContentOptions;
 use crate::cpu_profile::CpuProfileOption;
 use crate::host_options::HostOptions;
-use crate::link::Link;
+use crate::link::{Link, PagePlace};
 use crate::live_pages::{Publish, publish};
 use crate::page_clients::{join_page, joined, page_link, people};
 use crate::progress::{ProgressLine, Step};
@@ -186,7 +186,8 @@ async fn serve_all(
     let mut clients: Vec<PageClient> = Vec::new();
     if let Some(site) = &arguments.to {
         for root in roots {
-            clients.push(join_page(&host, arguments.host.direct(), site, &root.cid, Have::All)?);
+            let place = PagePlace { site, at: &[], root: &root.cid };
+            clients.push(join_page(&host, arguments.host.direct(), place, Have::All)?);
         }
         joined(&clients, site).await?;
     }

@@ -1,4 +1,5 @@
-//! The servers at which a page is joined beside its own, because the page is available there.
+//! The servers at which a page is joined beside its own: those of its link, and those where its own server says
+//! that it is available.
 
 use futures::future::select_all;
 use tokio::sync::{broadcast, watch};
@@ -12,7 +13,7 @@ use crate::server_url::ServerUrl;
 /// Most servers at which a page is joined beside its own. Further ones are ignored.
 const SERVERS_MAX: usize = 3;
 
-/// Joins a page at the servers that its own server names.
+/// Joins a page at the servers that its link and its own server name.
 pub(crate) struct Elsewhere {
     /// The page's own server.
     pub home: ServerUrl,
@@ -41,18 +42,20 @@ impl Elsewhere {
         let mut named = Vec::new();
         loop {
             let status = home.borrow_and_update().clone();
+            let wanted: Vec<ServerUrl> =
+                self.options.at.iter().chain(&status.elsewhere).cloned().collect();
             let local_have = *have.borrow_and_update();
             // A server that is no longer named may still have the only peers with some blocks. A live page may
             // grow at any of its servers, also after one of them was restarted.
             clients.retain_mut(|client| {
                 let has_peers = client.status.borrow_and_update().peers > 0;
                 let is_live = self.options.live.is_some();
-                has_peers || is_live || status.elsewhere.contains(&client.server)
+                has_peers || is_live || wanted.contains(&client.server)
             });
             clients.iter().for_each(|client| client.client.set_have(local_have));
-            if named != status.elsewhere {
-                named.clone_from(&status.elsewhere);
-                self.join(&named, local_have, &mut clients);
+            if named != wanted {
+                self.join(&wanted, local_have, &mut clients);
+                named = wanted;
             }
             let merged = merged(status, &clients);
             all.send_if_modified(|before| {

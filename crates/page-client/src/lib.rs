@@ -22,6 +22,7 @@
 //! let options = PageClientOptions {
 //!     connector: server.connector()?,
 //!     home: Some(server),
+//!     at: Vec::new(),
 //!     page: page.clone(),
 //!     have: Have::None,
 //!     request_filter: None,

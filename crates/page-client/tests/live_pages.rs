@@ -78,6 +78,7 @@ impl Peer {
         let options = PageClientOptions {
             connector: url.connector().expect("a connector"),
             home: None,
+            at: Vec::new(),
             page: block.cid().clone(),
             have: Have::All,
             request_filter: None,

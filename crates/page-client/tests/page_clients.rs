@@ -57,6 +57,7 @@ fn options(url: &ServerUrl, page: &Cid, have: Have) -> PageClientOptions {
     PageClientOptions {
         connector: url.connector().expect("a connector"),
         home: Some(url.clone()),
+        at: Vec::new(),
         page: page.clone(),
         have,
         request_filter: None,

@@ -18,7 +18,7 @@ use watchfire_store::{
 
 use crate::fetching::{Ending, NO_PEER, WaitOptions, dial, wait};
 use crate::host_options::HostOptions;
-use crate::link::Link;
+use crate::link::{Link, PagePlace};
 use crate::live_pages::kept_head::KeptHead;
 use crate::page_clients::{Announcer, join_live_page};
 use crate::serving::emit;
@@ -66,8 +66,8 @@ pub async fn follow(page: &Follow<'_>) -> anyhow::Result<ExitCode> {
     let host = Arc::new(Host::start(settings, Stores::default(), store.clone()).await?);
     dial(&host, &peers);
     let (channel, heads) = LiveChannel::new();
-    let client =
-        join_live_page(&host, page.host.direct(), site, &link.cid, Have::None, Some(heads))?;
+    let place = PagePlace { site, at: &link.at, root: &link.cid };
+    let client = join_live_page(&host, page.host.direct(), place, Have::None, Some(heads))?;
 
     let fetch = host.fetch_block(link.cid.clone()).await?;
     let options = WaitOptions {

@@ -21,6 +21,7 @@ use watchfire_store::{LockedMemoryStore, SharedFiles, Stores, WriteBlocks, names
 use crate::content_options::ContentOptions;
 use crate::describe;
 use crate::host_options::HostOptions;
+use crate::link::PagePlace;
 use crate::page_clients::{join_live_page, joined, page_link};
 use crate::serving::{LISTEN, emit, name_of, report_unshared};
 use crate::signals::Signals;
@@ -65,8 +66,8 @@ pub async fn publish(page: &Publish<'_>) -> anyhow::Result<()> {
     let stores = Stores::new(vec![files.clone()]);
     let host = Arc::new(Host::start(settings, stores, store.clone()).await?);
     let (channel, heads) = LiveChannel::new();
-    let client =
-        join_live_page(&host, page.host.direct(), page.site, &cid, Have::All, Some(heads))?;
+    let place = PagePlace { site: page.site, at: &[], root: &cid };
+    let client = join_live_page(&host, page.host.direct(), place, Have::All, Some(heads))?;
     let clients = [client];
     joined(&clients, page.site).await?;
     let [client] = clients;

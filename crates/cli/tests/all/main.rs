@@ -18,6 +18,7 @@ mod load;
 mod memory;
 #[cfg(feature = "mirror")]
 mod mirror_configure;
+mod neighbours;
 mod networks;
 mod outputs;
 mod pages;

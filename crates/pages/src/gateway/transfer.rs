@@ -181,6 +181,7 @@ impl PageTransfer {
             connector: self.shared.connector.clone(),
             // A gateway joins pages at its own server only.
             home: None,
+            at: Vec::new(),
             page: self.page.clone(),
             have,
             // The page's peers must not see requests for blocks of other content.

@@ -84,6 +84,7 @@ impl Peer {
         let options = PageClientOptions {
             connector: url.connector().expect("no certificates are needed"),
             home: None,
+            at: Vec::new(),
             page: root.clone(),
             have,
             request_filter: None,
