@@ -88,6 +88,7 @@ fn a_page_of_one_server_is_found_from_the_other_until_its_holder_leaves() {
     let (_holder, _) = join(&east, "all");
     assert_eq!(early.receive_event("elsewhere"), json!({ "servers": at_east }));
     early.push(PAGE, "have", json!({ "have": "all" }));
+    assert_eq!(early.receive_event("elsewhere"), json!({ "servers": [] }));
     drop(late);
     let (_, joined) = join(&west, "none");
     assert_eq!(joined.get("elsewhere"), None, "a page that is here is not looked for");
