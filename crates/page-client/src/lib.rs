@@ -51,7 +51,6 @@
 
 mod assembler;
 mod direct;
-mod elsewhere;
 mod frame;
 mod heads;
 mod live_page;

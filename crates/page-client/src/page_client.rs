@@ -1,5 +1,7 @@
 //! The page client: joins a page, and joins it again whenever the connection is lost.
 
+mod elsewhere;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -24,8 +26,9 @@ use watchfire_content::Cid;
 use watchfire_p2p::{ExternalPeer, ExternalTransport, Host, RequestFilter, TransportCommand};
 use watchfire_types::{Instant as CoreInstant, PeerId};
 
+use elsewhere::Elsewhere;
+
 use crate::direct::{DirectConnections, DirectOptions, DirectSockets, StreamLinks};
-use crate::elsewhere::Elsewhere;
 use crate::heads::{self, HeadExchange, LiveHeads};
 use crate::messages::{Counts, Have, StunServer};
 use crate::page_protocol::{Output, PageProtocol};

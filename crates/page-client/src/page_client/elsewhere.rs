@@ -6,15 +6,15 @@ use tokio::sync::{broadcast, watch};
 use watchfire_p2p::ExternalTransport;
 use watchfire_types::PeerId;
 
+use super::{PageClient, PageClientOptions, PageStatus};
 use crate::messages::Have;
-use crate::page_client::{PageClient, PageClientOptions, PageStatus};
 use crate::server_url::ServerUrl;
 
 /// Most servers at which a page is joined beside its own. Further ones are ignored.
 const SERVERS_MAX: usize = 3;
 
 /// Joins a page at the servers that its link and its own server name.
-pub(crate) struct Elsewhere {
+pub(super) struct Elsewhere {
     /// The page's own server.
     pub home: ServerUrl,
     pub transport: ExternalTransport,
@@ -31,7 +31,7 @@ struct Client {
 impl Elsewhere {
     /// Runs until the client at the own server, with the status `home`, has ended. `all` is the status of
     /// all clients together.
-    pub(crate) async fn run(
+    pub(super) async fn run(
         self,
         mut home: watch::Receiver<PageStatus>,
         mut have: watch::Receiver<Have>,
