@@ -71,8 +71,8 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
 }
 
 function visitorCount(payload: unknown): number | null {
-  if (typeof payload !== 'object' || payload === null || !('visitors' in payload)) return null
-  return typeof payload.visitors === 'number' ? payload.visitors : null
+  const { visitors } = Object(payload) as { visitors?: unknown }
+  return typeof visitors === 'number' ? visitors : null
 }
 
 /** `shared`: the page was created here, so `initialKey` opens it. */

@@ -66,8 +66,7 @@ function isAtOtherFrameEntry(frameId: number): boolean {
 }
 
 function currentFrameId(): unknown {
-  const state: unknown = history.state
-  return typeof state === 'object' && state !== null && 'frameId' in state ? state.frameId : null
+  return (history.state as { frameId?: unknown } | null)?.frameId ?? null
 }
 
 /** Click handler of a container: follows links to our own views within the tab. */

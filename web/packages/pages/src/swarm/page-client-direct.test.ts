@@ -2,12 +2,11 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { isSameBytes, MemoryBlockStore } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import type { PeerId } from '../bitswap/index.ts'
-import { fieldsOf } from '../limits/fields.ts'
 import { defaultLimits } from '../limits/index.ts'
 import { directConnections } from './direct/index.ts'
 import { encodeSignal, type Signal } from './direct/signal.ts'
 import { FakeRtcNetwork } from '../../test/fake-rtc-network.ts'
-import { openPage, publish, withDeclinedCalls, type PageSession, type Publication } from './index.ts'
+import { openPage, publish, type PageSession, type Publication } from './index.ts'
 import { FakeClock } from '../../test/fake-clock.ts'
 import { FakeServer, type FakeConnection } from '../../test/fake-server.ts'
 import { encodeSignalFrame } from './segment.ts'
@@ -24,12 +23,12 @@ beforeEach(() => {
 })
 
 let rng = 0
-/** A tab; `isDirect` says whether its browser has WebRTC, and `declines` whether it declines calls. */
-function open(root: string, publication?: Publication, isDirect = true, declines = false): { session: PageSession; line: FakeConnection } {
+/** A tab; `isDirect` says whether its browser has WebRTC. */
+function open(root: string, publication?: Publication, isDirect = true): { session: PageSession; line: FakeConnection } {
   const line = server.connect()
   const random = () => (rng = (rng + 0.381) % 1)
   const direct = isDirect ? () => Promise.resolve(directConnections(net.make)) : null
-  const deps = { connection: declines ? withDeclinedCalls(line) : line, limits: defaultLimits, clock, random, direct }
+  const deps = { connection: line, limits: defaultLimits, clock, random, direct }
   return { session: openPage(root, publication ? { ...deps, publication } : deps), line }
 }
 
@@ -150,22 +149,6 @@ describe('a peer with much traffic', () => {
     expect(seeker.state.peers).toMatchObject([{ path: 'relay', direct: { why: 'unanswered', failures: 1 } }])
     expect(await isRight(seeker, FILM_BYTES)).toBe(true)
     expect(seeker.state.problems).toEqual([])
-  })
-
-  it('uses the relay if one of the two hides its address, which declines each call', async () => {
-    const published = await film()
-    const holder = open(published.root, published, false, true).session
-    const seeker = open(published.root).session
-    await clock.until(() => isComplete(seeker))
-    expect(net.carriedBytes).toBe(0)
-    const sent = (id: string) => server.signals.filter(({ from }) => from === id).map(({ text }) => fieldsOf(JSON.parse(text)))
-    const [[seen], [seenBySeeker]] = [holder.state.peers, seeker.state.peers]
-    const offers = sent(seen?.id ?? '').filter(({ kind }) => kind === 'offer')
-    expect(offers.length).toBeGreaterThan(0)
-    expect(sent(seenBySeeker?.id ?? '')).toEqual(offers.map(({ call }) => ({ kind: 'hang_up', call, reason: 'failed' })))
-    expect([seen?.direct, seenBySeeker?.direct]).toMatchObject([{ why: 'absent' }, { why: 'unanswered' }])
-    expect(net.open).toEqual([])
-    expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
   })
 
   it('is not connected directly if it is a node, and unknown kinds count as tabs', async () => {
