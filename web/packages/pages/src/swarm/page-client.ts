@@ -1,4 +1,4 @@
-import type { Connection, Reply, Topic } from '@watchfire/client/connection'
+import type { Connection, Topic } from '@watchfire/client/connection'
 import {
   defaultLimits,
   encodeMessage,
@@ -47,7 +47,7 @@ import { LazyDirectConnections } from './direct/lazy-connections.ts'
 import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
-import { EVENTS, FIRST_HOLDER, PageProtocol, type Output } from './page-protocol.ts'
+import { EVENTS, FIRST_HOLDER, PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
 import type { StunServer } from './server-messages.ts'
 import { StateNotifier } from './state-notifier.ts'
 import { SuperSeeding } from './super-seeding.ts'
@@ -148,9 +148,10 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         send: (to, signal) => new Promise((resolve) => this.#run((protocol, now) => protocol.sendSignal(now, to, signal, resolve))),
         emit: (event) => {
           if (event.kind === 'up') this.#trace?.noteConnected(event.peer)
-          this.#protocol.handleDirect(clock.now(), event)
-          // Most segments are one of many in a message, and have no outputs.
-          if (event.kind !== 'segment' || this.#protocol.hasOutputs) this.#settle()
+          const now = clock.now()
+          this.#protocol.handleDirect(now, event)
+          // Most segments are one of many in a message. They have no outputs, and the alarm for silence is set already.
+          if (event.kind !== 'segment' || this.#protocol.hasOutputs || this.#protocolAlarm.at > now + QUIET_MAX) this.#settle()
         },
       })
     if (this.#direct !== null) globalThis.addEventListener?.('pagehide', this.#closeDirect)
@@ -164,8 +165,9 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         // A traced load sends its trace to each peer, in another message.
         const needsRoot = this.#content.needsRoot && this.#trace === null
         const message = needsRoot ? firstMessage(root, bitswapLimits) : null
-        const settle = (reply: Reply) => this.#run((protocol, now) => protocol.handleFirstReply(now, reply))
-        return message && { event: 'relay', payload: this.#protocol.requestFirst(message), settle }
+        if (message === null) return null
+        const { payload, settle } = this.#protocol.requestFirst(message)
+        return { event: 'relay', payload, settle: (reply) => this.#run((_protocol, now) => settle(now, reply)) }
       },
       joined: (response) => this.#run((protocol, now) => protocol.handleJoined(now, response)),
       refused: (response) => this.#run((protocol) => protocol.handleRefused(response)),
@@ -455,7 +457,10 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
 
   /** The part of the page that is here may have changed. */
   #noteHave(): void {
-    this.#protocol.setHave(this.#content.have, this.#content.progress.bytesTotal)
+    const { blocksDone, bytesTotal } = this.#content.progress
+    // The root is here. A live page has its heads by now.
+    if (blocksDone > 0) this.#earlyHeads.length = 0
+    this.#protocol.setHave(this.#content.have, bytesTotal)
     this.#reportTrace()
   }
 
@@ -474,12 +479,12 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       drop: (peer: PeerId) => this.#run((protocol, now) => protocol.ban(now, peer, 'malformed')),
     }
     this.#heads = page.open({ store: this.#store, bytesMax, clock: this.#clock, peers, onChange })
-    for (const early of this.#earlyHeads) this.#heads.receive(...early)
+    for (const early of this.#earlyHeads.splice(0)) this.#heads.receive(...early)
   }
 
   #handleHeads(peer: PeerId, received: HeadMessage): void {
     if (this.#heads !== null) this.#heads.receive(peer, received)
-    else if (this.#earlyHeads.length < EARLY_HEADS_MAX) {
+    else if (this.#content.progress.blocksDone === 0 && this.#earlyHeads.length < EARLY_HEADS_MAX) {
       // Copies, because the message can be much longer.
       const heads = received.heads.map((head) => head.slice(0, EARLY_HEAD_BYTES_MAX))
       this.#earlyHeads.push([peer, { heads, vouched: [] }])

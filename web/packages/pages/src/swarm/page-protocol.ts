@@ -45,6 +45,8 @@ export const FIRST_HOLDER = '0'.repeat(16) as PeerId
 const PEERS_MAX = 64
 /** Banned peers that are remembered. When the limit is reached, the one banned first is forgotten. */
 const BANNED_MAX = 256
+/** Actions that are due later. When the limit is reached, further ones are dropped: each is about one peer, or asks for more peers. */
+const LATER_MAX = 256
 /** Bytes of incomplete messages of all peers: at most, a base, and how many times the page's size. */
 const ASSEMBLY_BYTES_MAX = 64 << 20
 const ASSEMBLY_BYTES_BASE = 1 << 20
@@ -69,7 +71,7 @@ const CALLS_TO_REQUEST_MAX = 6
  */
 const UNHEARD_MAX: Millis = 5_000
 /** Peers send something at least this often while a page loads. */
-const QUIET_MAX: Millis = 2_000
+export const QUIET_MAX: Millis = 2_000
 
 /** The reason why a peer was dropped. `malformed`: it sent bytes that cannot be decoded. */
 export type DropReason = Misbehaviour | 'malformed' | 'invalidSignals'
@@ -221,17 +223,21 @@ export class PageProtocol {
     return { have: this.#have }
   }
 
-  /** The frame of a request that goes with the next join. It is not sent again to the peer that gets it. */
-  requestFirst(message: Bytes): Bytes {
-    const id = this.#randomNumber()
-    this.#first = { id, message, peer: null, sent: null }
-    return encodeRelayFrame(FIRST_HOLDER, { message: id, offset: 0, total: message.length, bytes: message })
-  }
-
-  handleFirstReply(now: Millis, reply: Reply): void {
-    const sent = this.#first?.sent
-    // A message that the server could not deliver is sent again.
-    if (sent?.segment) this.#handleRelayReply(now, sent.peer, sent.segment, reply.status === 'ok' ? reply : { status: 'timeout' })
+  /**
+   * The frame of a request that goes with the next join. It is not sent again to the peer that gets it. `settle` is called with the
+   * server's reply, which may come after a later join.
+   */
+  requestFirst(message: Bytes): { readonly payload: Bytes; readonly settle: (now: Millis, reply: Reply) => void } {
+    const first: FirstRequest = { id: this.#randomNumber(), message, peer: null, sent: null }
+    this.#first = first
+    return {
+      payload: encodeRelayFrame(FIRST_HOLDER, { message: first.id, offset: 0, total: message.length, bytes: message }),
+      settle: (now, reply) => {
+        const { sent } = first
+        // A message that the server could not deliver is sent again.
+        if (sent?.segment) this.#handleRelayReply(now, sent.peer, sent.segment, reply.status === 'ok' ? reply : { status: 'timeout' })
+      },
+    }
   }
 
   /** The topic was joined. The server gives every peer a new id at each join. */
@@ -458,6 +464,8 @@ export class PageProtocol {
     } else if (reply.status === 'error') isReachable = peer.outgoing.handleError(now, segment, reply.response)
     else if (reply.status === 'timeout') isReachable = peer.outgoing.handleTimeout(segment)
     if (isReachable) this.#sendSegments(now, peer)
+    // The peer has lost the server, and not this tab.
+    else if (peer.isDirect) for (const message of peer.outgoing.takeForDirect(true)) this.#sendOnPath(now, peer, message)
     else this.remove(now, peer.id)
   }
 
@@ -640,7 +648,7 @@ export class PageProtocol {
   }
 
   #at(at: Millis, happen: (now: Millis) => void): void {
-    this.#later.push({ at, happen })
+    if (this.#later.length < LATER_MAX) this.#later.push({ at, happen })
   }
 
   #push(event: string, payload: Bytes | Record<string, unknown>, handleReply: (now: Millis, reply: Reply) => void): void {
