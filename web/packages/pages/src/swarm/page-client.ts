@@ -1,4 +1,4 @@
-import type { Connection, Topic } from '@watchfire/client/connection'
+import type { Connection, TopicEvents } from '@watchfire/client/connection'
 import {
   defaultLimits,
   encodeMessage,
@@ -47,7 +47,8 @@ import { LazyDirectConnections } from './direct/lazy-connections.ts'
 import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
-import { EVENTS, FIRST_HOLDER, PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
+import { FIRST_HOLDER, PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
+import { joinPage, type PageTopic } from './page-topic.ts'
 import type { StunServer } from './server-messages.ts'
 import { StateNotifier } from './state-notifier.ts'
 import { SuperSeeding } from './super-seeding.ts'
@@ -81,7 +82,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #content: PageContent
   readonly #superSeeding: SuperSeeding
   readonly #availability: BlockAvailability
-  readonly #topic: Topic
+  #topic: PageTopic
   /** `null`: none. */
   readonly #direct: LazyDirectConnections | null
   readonly #connection: Connection
@@ -159,7 +160,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     // First, so that the join says how much of the page is here.
     this.#content.findLocalBlocks()
     this.#noteHave()
-    this.#topic = connection.join(`page:${root.key}`, EVENTS, {
+    const events: Required<TopicEvents> = {
       params: () => ({ ...this.#protocol.joinParams(), ...(this.#trace && { traceparent: this.#trace.ofJoin }) }),
       first: () => {
         // A traced load sends its trace to each peer, in another message.
@@ -173,7 +174,9 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       refused: (response) => this.#run((protocol) => protocol.handleRefused(response)),
       lost: () => this.#run((protocol, now) => protocol.handleLost(now)),
       message: (event, payload) => this.#run((protocol, now) => protocol.handleEvent(now, event, payload)),
-    })
+    }
+    const use = (topic: PageTopic) => (this.#topic = topic)
+    this.#topic = joinPage({ name: `page:${root.key}`, clock, protocol: this.#protocol, events, use }, deps)
     this.#content.start()
     this.#isSettling = false
     this.#settle()
@@ -377,6 +380,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         return
       case 'quiet':
         void this.#connection.verify()
+        this.#topic.verify?.()
         return
     }
   }

@@ -136,6 +136,8 @@ export interface PageProtocolOptions {
  */
 export class PageProtocol {
   presence: Presence = { kind: 'joining' }
+  /** The part of the page that is here. */
+  have: Have = 'none'
   stun: StunServer | null = null
   /** The id of this tab, which no other peer has. */
   self: PeerId | null = null
@@ -147,7 +149,6 @@ export class PageProtocol {
   readonly #budget: AssemblyBudget
   /** The request that went with the latest join. */
   #first: FirstRequest | null = null
-  #have: Have = 'none'
   #announced: Have = 'none'
   #isLarge = false
   /** When all peers are silent, unless one sends something before. `Infinity` after that. */
@@ -187,7 +188,7 @@ export class PageProtocol {
     for (const [to, frame] of this.#signals.takeDue(now)) this.#pushSignal(to, frame)
     if (this.#quietAt <= now) {
       this.#quietAt = Infinity
-      if (this.#have !== 'all') this.#put({ kind: 'quiet' })
+      if (this.have !== 'all') this.#put({ kind: 'quiet' })
     }
     const due = this.#later.filter(({ at }) => at <= now)
     this.#later = this.#later.filter(({ at }) => at > now)
@@ -205,22 +206,22 @@ export class PageProtocol {
 
   /** Sets the part of the page that is here, and the bytes of the whole page. `null`: unknown. */
   setHave(have: Have, bytesTotal: number | null): void {
-    this.#have = have
+    this.have = have
     this.#isLarge = (bytesTotal ?? 0) >= LARGE_BYTES_MIN
     this.#announceHave()
   }
 
   #announceHave(): void {
-    if (this.#have === this.#announced || this.presence.kind !== 'joined') return
-    this.#announced = this.#have
-    this.#push('have', { have: this.#have }, () => {})
+    if (this.have === this.#announced || this.presence.kind !== 'joined') return
+    this.#announced = this.have
+    this.#push('have', { have: this.have }, () => {})
   }
 
   /** The parameters of the next join. Call it before `requestFirst`. */
   joinParams(): { readonly have: Have } {
-    this.#announced = this.#have
+    this.#announced = this.have
     this.#first = null
-    return { have: this.#have }
+    return { have: this.have }
   }
 
   /**
@@ -297,7 +298,7 @@ export class PageProtocol {
       case 'available':
         this.#counts.setAvailable(now, true)
         // After a random time, so that not all viewers send requests at once.
-        if (this.#have !== 'all') this.#at(now + this.#options.random() * AVAILABLE_DELAY_MAX, () => this.#requestMorePeers(() => {}))
+        if (this.have !== 'all') this.#at(now + this.#options.random() * AVAILABLE_DELAY_MAX, () => this.#requestMorePeers(() => {}))
         break
       case 'unavailable':
         this.#counts.setAvailable(now, false)
@@ -323,7 +324,7 @@ export class PageProtocol {
   }
 
   #requestMorePeers(settle: (holders: readonly PeerId[]) => void): void {
-    if (this.#have === 'all' || this.presence.kind !== 'joined') {
+    if (this.have === 'all' || this.presence.kind !== 'joined') {
       settle([])
       return
     }

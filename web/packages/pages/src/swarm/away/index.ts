@@ -1,0 +1,1 @@
+export { SeveralServers } from './several-servers.ts'

@@ -1,0 +1,273 @@
+import { connect as connectTo, type Connection, type Reply, type Topic } from '@watchfire/client/connection'
+import { RecentSet, type PeerId } from '../../bitswap/index.ts'
+import { fieldsOf } from '../../limits/fields.ts'
+import type { Counts } from '../api.ts'
+import type { Millis } from '../clock.ts'
+import { EVENTS } from '../page-protocol.ts'
+import type { JoinedPage, PageTopic } from '../page-topic.ts'
+import { decodeSignalFrame, peerOf } from '../segment.ts'
+import { readCounts, readJoinReply, readPeerInfo, readPeerList, readRefusal, type PeerInfo } from '../server-messages.ts'
+import { openConnection, originOf, releaseConnection, type Connect } from './connections.ts'
+
+/** Other servers that a page joins. When the limit is reached, further ones are ignored. */
+const SERVERS_MAX = 3
+/** Names of servers that are looked at, of a longer list. */
+const NAMES_MAX = 16
+/** Peers of one server that are remembered. When the limit is reached, the one that was named first is forgotten. */
+const PEERS_MAX = 256
+/** A server drops a client that has sent nothing for a minute. Until then, the earlier connection of this tab may have its id. */
+const ID_TAKEN: Millis = 60_000
+
+/** The topic of a server that is not joined yet. */
+const NO_TOPIC: Topic = { isJoined: () => false, push: async () => ({ status: 'offline' }), leave() {} }
+const NONE: Counts = { watching: 0, holders: 0, partial: 0, nodes: { watching: 0, holders: 0, partial: 0 } }
+
+/** A server at which the page is joined, or is to be. */
+interface Server {
+  topic: Topic
+  isJoined: boolean
+  /** Whether it ever was joined. */
+  wasJoined: boolean
+  readonly peers: RecentSet<PeerId>
+  counts: Counts
+}
+
+interface OtherServer extends Server {
+  readonly connection: Connection
+}
+
+/**
+ * A page that is joined at its own server and at others. For the page, they are one server: this tab is one peer at all of them, each
+ * message goes to the server where its receiver is, and an event counts if no other server contradicts it. The page is lost only when no
+ * server has it joined.
+ */
+export class SeveralServers implements PageTopic {
+  readonly #page: JoinedPage
+  readonly #key: () => string
+  readonly #connect: Connect
+  readonly #home: Server
+  /** By their origins. */
+  readonly #others = new Map<string, OtherServer>()
+  /** The key and the id of the latest join at home. `null` until then, and once the page is left. */
+  #self: { readonly key: string; readonly id: PeerId | null } | null = null
+
+  /** `home`: the topic at the page's own server. `key`: the secret of its latest join. */
+  constructor(page: JoinedPage, home: Topic, key: () => string, connect: Connect = connectTo) {
+    const { self, peers, counts } = page.protocol
+    const isJoined = home.isJoined()
+    this.#page = page
+    this.#key = key
+    this.#connect = connect
+    this.#home = { topic: home, isJoined, wasJoined: isJoined, peers: new RecentSet(PEERS_MAX), counts: counts.counts }
+    for (const peer of peers.keys()) this.#home.peers.add(peer)
+    if (isJoined) this.#self = { key: key(), id: self }
+  }
+
+  /** Joins the page at these servers too, of which some may not be valid. It stays joined at those that are named no more. */
+  setServers(named: readonly unknown[]): void {
+    if (this.#self === null) return
+    const origins = named.slice(0, NAMES_MAX).flatMap((each) => originOf(each) ?? [])
+    for (const [origin, { wasJoined }] of this.#others) if (!wasJoined && !origins.includes(origin)) this.#close(origin)
+    for (const origin of origins) {
+      if (this.#others.has(origin) || this.#others.size >= SERVERS_MAX) continue
+      const connection = openConnection(this.#connect, origin)
+      if (connection === null) continue
+      const server = {
+        connection,
+        topic: NO_TOPIC,
+        isJoined: false,
+        wasJoined: false,
+        peers: new RecentSet<PeerId>(PEERS_MAX),
+        counts: NONE,
+      }
+      this.#others.set(origin, server)
+      this.#join(server)
+    }
+  }
+
+  /** The page was joined at home: as a new peer, which it then is at the other servers too. */
+  joined(response: unknown): void {
+    const { self, peers, counts } = readJoinReply(response)
+    this.#self = { key: this.#key(), id: self }
+    this.#enter(this.#home, peers, counts)
+    for (const server of this.#others.values()) this.#join(server)
+    this.#page.events.joined(response)
+  }
+
+  refused(response: unknown): void {
+    const { events } = this.#page
+    if (this.#joined.length === 0) events.refused(response)
+    // The operator has blocked the page. This tab leaves it everywhere.
+    else if (readRefusal(response).reason === 'denied') events.message('denied', {})
+  }
+
+  lost(): void {
+    this.#lose(this.#home)
+  }
+
+  message(event: string, payload: unknown): void {
+    this.#receive(this.#home, event, payload)
+  }
+
+  isJoined(): boolean {
+    return this.#joined.length > 0
+  }
+
+  async push(event: string, payload: Record<string, unknown> | Uint8Array): Promise<Reply> {
+    if (payload instanceof Uint8Array) return this.#send(event, payload)
+    // Traces are those of the own server.
+    const to = event === 'trace' ? [this.#home] : this.#joined
+    const replies = await Promise.all(
+      to.map(async ({ topic, peers }) => {
+        const reply = await topic.push(event, payload)
+        const named = reply.status === 'ok' ? readPeerList(reply.response) : []
+        for (const { peer } of named) peers.add(peer)
+        return { ...reply, named }
+      }),
+    )
+    if (!replies.some(({ status }) => status === 'ok')) return replies[0] ?? { status: 'offline' }
+    return { status: 'ok', response: { peers: replies.flatMap(({ named }) => named) } }
+  }
+
+  leave(): void {
+    this.#self = null
+    this.#home.isJoined = false
+    this.#home.topic.leave()
+    for (const origin of this.#others.keys()) this.#close(origin)
+  }
+
+  verify(): void {
+    for (const { connection } of this.#others.values()) void connection.verify()
+  }
+
+  /** Those that have the page joined now, first the page's own. */
+  get #joined(): Server[] {
+    return [this.#home, ...this.#others.values()].filter(({ isJoined }) => isJoined)
+  }
+
+  #close(origin: string): void {
+    const server = this.#others.get(origin)
+    if (server === undefined) return
+    this.#others.delete(origin)
+    server.isJoined = false
+    server.topic.leave()
+    releaseConnection(this.#connect, origin)
+  }
+
+  /** Joins the page at another server, or joins it again with another key. */
+  #join(server: OtherServer): void {
+    const { name, protocol } = this.#page
+    let announced = protocol.have
+    server.topic.leave()
+    this.#clear(server)
+    server.topic = server.connection.join(name, EVENTS, {
+      params: () => {
+        announced = protocol.have
+        return { have: announced, peer_key: this.#self?.key }
+      },
+      joined: (response) => {
+        this.#handleJoined(server, response)
+        if (announced !== protocol.have) void server.topic.push('have', { have: protocol.have })
+      },
+      lost: () => this.#lose(server),
+      message: (event, payload) => server.isJoined && this.#receive(server, event, payload),
+    })
+  }
+
+  #handleJoined(server: OtherServer, response: unknown): void {
+    const { self, peers, counts } = readJoinReply(response)
+    const { clock, events } = this.#page
+    if (this.#self === null || self !== this.#self.id) {
+      // As two peers, this tab would count twice. The server has it as one already: that connection is gone, or is the one to home.
+      server.topic.leave()
+      const { topic, wasJoined } = server
+      if (wasJoined) clock.after(ID_TAKEN, () => server.topic === topic && this.#self !== null && this.#join(server))
+      return
+    }
+    const isFirst = this.#joined.length === 0
+    this.#enter(server, peers, counts)
+    if (isFirst) events.joined(response)
+    else {
+      for (const peer of peers) events.message('peer_joined', peer)
+      this.#reportCounts()
+    }
+  }
+
+  #enter(server: Server, peers: readonly PeerInfo[], counts: Counts | null): void {
+    this.#clear(server)
+    server.isJoined = true
+    server.wasJoined = true
+    for (const { peer } of peers) server.peers.add(peer)
+    server.counts = counts ?? NONE
+  }
+
+  /** A server is lost, and with it the peers that only it has named. */
+  #lose(server: Server): void {
+    const { events, protocol } = this.#page
+    if (!server.isJoined) return
+    this.#clear(server)
+    if (this.#joined.length === 0) {
+      events.lost()
+      return
+    }
+    for (const peer of [...protocol.peers.keys()]) if (!this.#isKnown(peer)) events.message('peer_left', { peer })
+    this.#reportCounts()
+  }
+
+  #clear(server: Server): void {
+    server.isJoined = false
+    server.peers.clear()
+    server.counts = NONE
+  }
+
+  #isKnown(peer: PeerId): boolean {
+    return this.#joined.some(({ peers }) => peers.has(peer))
+  }
+
+  #receive(server: Server, event: string, payload: unknown): void {
+    const peer = payload instanceof ArrayBuffer ? (decodeSignalFrame(payload)?.from ?? null) : (readPeerInfo(payload)?.peer ?? null)
+    if (event === 'peer_left' && peer !== null) {
+      server.peers.delete(peer)
+      if (this.#isKnown(peer)) return
+    } else if (peer !== null) server.peers.add(peer)
+    else if (event === 'denied' && server !== this.#home) {
+      this.#lose(server)
+      return
+    }
+    const { holders } = server.counts
+    if (event === 'counts') server.counts = readCounts(payload) ?? server.counts
+    else if (event === 'available') server.counts = { ...server.counts, holders: Math.max(1, holders) }
+    else if (event === 'unavailable') {
+      server.counts = { ...server.counts, holders: 0 }
+      if (this.#counts.holders > 0) return
+    }
+    this.#page.events.message(event, event === 'counts' ? { ...fieldsOf(payload), ...this.#counts } : payload)
+  }
+
+  #reportCounts(): void {
+    this.#page.events.message('counts', this.#counts)
+  }
+
+  /** The largest of each count: a tab that is at several servers counts at each, and this one cannot tell how many are. */
+  get #counts(): Counts {
+    const all = [this.#home, ...this.#others.values()].map(({ counts }) => counts)
+    const largest = (of: 'watching' | 'holders' | 'partial') => Math.max(...all.map((counts) => counts[of]))
+    const [watching, holders] = [largest('watching'), largest('holders')]
+    const { nodes } = all.find((counts) => counts.watching === watching) ?? NONE
+    return { watching, holders, partial: Math.min(watching - holders, largest('partial')), nodes }
+  }
+
+  /** Sends a frame to the server at which its receiver is. If that has lost the peer, another one may have it. */
+  async #send(event: string, frame: Uint8Array): Promise<Reply> {
+    const to = peerOf(frame.slice(0, 8).buffer)
+    const known = this.#joined.filter(({ peers }) => peers.has(to))
+    let reply: Reply = { status: 'offline' }
+    for (const server of known.length > 0 ? known : [this.#home]) {
+      reply = await server.topic.push(event, frame)
+      const isGone = reply.status === 'offline' || (reply.status === 'error' && readRefusal(reply.response).reason === 'peer gone')
+      if (!isGone) break
+      server.peers.delete(to)
+    }
+    return reply
+  }
+}
