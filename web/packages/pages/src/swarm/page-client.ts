@@ -14,12 +14,12 @@ import {
   type Output as ExchangeOutput,
   type PeerId,
   type ReceivedWithHeads,
+  type WantEntry,
 } from '../bitswap/index.ts'
 import {
   dagBytesMax,
   MemoryBlockStore,
   problemSentence,
-  RAW,
   type BlockStore,
   type Bytes,
   type Cid,
@@ -47,8 +47,8 @@ import { LazyDirectConnections } from './direct/lazy-connections.ts'
 import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
-import { FIRST_HOLDER, PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
-import { joinPage, type PageTopic } from './page-topic.ts'
+import { PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
+import { JoinedPage } from './page-topic.ts'
 import type { StunServer } from './server-messages.ts'
 import { StateNotifier } from './state-notifier.ts'
 import { SuperSeeding } from './super-seeding.ts'
@@ -60,6 +60,8 @@ const SUPER_SEEDING_BYTES_MIN = 3 << 20
 const EARLY_HEADS_MAX = 64
 /** Longer than a valid head. */
 const EARLY_HEAD_BYTES_MAX = 256
+/** The priority of the first block that an exchange requests, if no reader waits for it. */
+const FIRST_PRIORITY = 2 ** 31 - 1 - 64
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20
 /**
@@ -82,7 +84,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #content: PageContent
   readonly #superSeeding: SuperSeeding
   readonly #availability: BlockAvailability
-  #topic: PageTopic
+  readonly #joined: JoinedPage
   /** `null`: none. */
   readonly #direct: LazyDirectConnections | null
   readonly #connection: Connection
@@ -164,10 +166,8 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       params: () => ({ ...this.#protocol.joinParams(), ...(this.#trace && { traceparent: this.#trace.ofJoin }) }),
       first: () => {
         // A traced load sends its trace to each peer, in another message.
-        const needsRoot = this.#content.needsRoot && this.#trace === null
-        const message = needsRoot ? firstMessage(root, bitswapLimits) : null
-        if (message === null) return null
-        const { payload, settle } = this.#protocol.requestFirst(message)
+        if (!this.#content.needsRoot || this.#trace !== null) return null
+        const { payload, settle } = this.#protocol.requestFirst(firstMessage(root))
         return { event: 'relay', payload, settle: (reply) => this.#run((_protocol, now) => settle(now, reply)) }
       },
       joined: (response) => this.#run((protocol, now) => protocol.handleJoined(now, response)),
@@ -175,8 +175,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       lost: () => this.#run((protocol, now) => protocol.handleLost(now)),
       message: (event, payload) => this.#run((protocol, now) => protocol.handleEvent(now, event, payload)),
     }
-    const use = (topic: PageTopic) => (this.#topic = topic)
-    this.#topic = joinPage({ name: `page:${root.key}`, clock, protocol: this.#protocol, events, use }, deps)
+    this.#joined = new JoinedPage(`page:${root.key}`, clock, this.#protocol, events, deps)
     this.#content.start()
     this.#isSettling = false
     this.#settle()
@@ -253,7 +252,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     this.#notifier.close()
     this.#heads?.stop()
     this.#superSeeding.stop()
-    this.#topic.leave()
+    this.#joined.topic.leave()
     this.#end()
     this.#direct?.close()
     globalThis.removeEventListener?.('pagehide', this.#closeDirect)
@@ -331,12 +330,12 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   #perform(output: Output): void {
     switch (output.kind) {
       case 'push':
-        void this.#topic
+        void this.#joined.topic
           .push(output.event, output.payload)
           .then((reply) => this.#run((protocol, now) => protocol.handleReply(now, output.ref, reply)))
         return
       case 'leave':
-        this.#topic.leave()
+        this.#joined.topic.leave()
         return
       case 'joined':
         this.#trace?.noteJoined(output.peers)
@@ -380,7 +379,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         return
       case 'quiet':
         void this.#connection.verify()
-        this.#topic.verify?.()
+        this.#joined.topic.verify?.()
         return
     }
   }
@@ -472,7 +471,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   #reportTrace(): void {
     if (this.#trace === null || this.#content.have !== 'all' || this.#protocol.presence.kind !== 'joined') return
     const report = this.#trace.report()
-    if (report !== null) void this.#topic.push('trace', report)
+    if (report !== null) void this.#joined.topic.push('trace', report)
   }
 
   #openLive(page: LivePage, bytesMax: number, onChange: () => void): void {
@@ -531,16 +530,9 @@ async function receive(bytes: Bytes): Promise<ReceivedWithHeads | null> {
  * The request for the first block of a page. It goes to the server right after the join, so that it takes no round trip of its own.
  * The exchange makes the same message when the holder is known; it is not sent again then.
  */
-function firstMessage(root: Cid, limits: Limits): Bytes | null {
-  const exchange = new Exchange(0n, limits)
-  const peer = FIRST_HOLDER
-  exchange.handle(0, { kind: 'want', wants: [{ cid: root, length: null, urgency: root.codec === RAW ? 0 : 1 }] })
-  exchange.handle(0, { kind: 'connected', peer, isProvider: true })
-  exchange.handle(0, { kind: 'writable', peer, roomBytes: 4 << 20 })
-  for (let output = exchange.pollOutput(); output !== null; output = exchange.pollOutput()) {
-    if (output.kind === 'send') return encodeMessage(output.message, output.blocks, null)
-  }
-  return null
+export function firstMessage(root: Cid): Bytes {
+  const want: WantEntry = { cid: root, priority: FIRST_PRIORITY, cancel: false, kind: 'block', sendDontHave: true }
+  return encodeMessage({ full: false, wants: [want], presences: [], pendingBytes: 0 }, [])
 }
 
 function exchangeLimits(blocksInFlightMax: number): Limits {
@@ -568,6 +560,4 @@ const defaultStore: MakeBlockStore =
 
 /** WebRTC, if the browser has it. */
 const browserDirect: LoadDirectConnections | null =
-  typeof RTCPeerConnection === 'function'
-    ? () => import('./direct/index.ts').then(({ browserDirectConnections }) => browserDirectConnections)
-    : null
+  typeof RTCPeerConnection === 'function' ? () => import('./direct/index.ts').then((direct) => direct.browserDirectConnections) : null

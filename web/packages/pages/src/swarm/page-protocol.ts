@@ -29,8 +29,6 @@ import {
 } from './server-messages.ts'
 import { Signals } from './signals.ts'
 
-/** The server's events on the topic of a page. */
-export const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'available', 'unavailable', 'denied']
 /** The operator has blocked this page. A join is rejected with this reason, and members get it as an event. */
 const DENIED = 'denied'
 /**
@@ -39,7 +37,7 @@ const DENIED = 'denied'
  */
 const AVAILABLE_DELAY_MAX: Millis = 1000
 /** As the destination of a relay frame: the first peer of the join reply that has the whole page. */
-export const FIRST_HOLDER = '0'.repeat(16) as PeerId
+const FIRST_HOLDER = '0'.repeat(16) as PeerId
 
 /** Peers of one page that this tab exchanges messages with. When the limit is reached, further peers are not added. */
 const PEERS_MAX = 64

@@ -5,6 +5,9 @@ import type { Millis } from './clock.ts'
 
 /** Reads the server's messages on a page's topic. The input can be anything. */
 
+/** The server's events on the topic of a page. */
+export const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'available', 'unavailable', 'denied', 'elsewhere']
+
 export interface PeerInfo {
   readonly peer: PeerId
   readonly have: Have

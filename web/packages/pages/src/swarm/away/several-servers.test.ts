@@ -58,7 +58,7 @@ describe('a page at several servers', () => {
   let open: string[]
   /** What the page is told. */
   let told: unknown[]
-  let key: string
+  let page: { key: string } & Record<string, unknown>
   let peers: Map<PeerId, never>
   let protocol: { self: PeerId; have: Have; peers: typeof peers; counts: { counts: Counts; isAvailable: null; lastAvailableAt: null } }
   let several: SeveralServers
@@ -67,7 +67,6 @@ describe('a page at several servers', () => {
     joins = []
     open = []
     told = []
-    key = 'first key'
     peers = new Map([[BOB, undefined as never]])
     protocol = { self: ME, have: 'none', peers, counts: { counts: counts(2, 0, 1), isAvailable: null, lastAvailableAt: null } }
     const events = {
@@ -89,8 +88,8 @@ describe('a page at several servers', () => {
       const close = () => void open.splice(open.indexOf(origin), 1)
       return { state: 'open', subscribe: () => () => {}, join, verify: () => Promise.resolve(), close }
     }
-    const page = { name: 'page:x', clock, protocol, events, use: () => {} }
-    several = new SeveralServers(page as never, home, () => key, connect)
+    page = { name: 'page:x', clock, protocol, events, home, key: 'first key' }
+    several = new SeveralServers(page as never, connect)
   })
   const at = (origin: string) => joins.findLast((each) => each.origin === origin)?.topic as FakeTopic
   const info = (peer: PeerId, have: Have = 'none') => ({ peer, have, kind: 'tab' })
@@ -214,7 +213,7 @@ describe('a page at several servers', () => {
     const a = joinAt(A, [ALICE])
     news()
     several.lost()
-    key = 'second key'
+    page.key = 'second key'
     // Not before home has accepted that key.
     expect(a.events.params?.()).toMatchObject({ peer_key: 'first key' })
     const response = { peer: CAROL, peers: [], counts: counts(1, 0) }

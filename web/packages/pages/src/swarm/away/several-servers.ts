@@ -1,12 +1,11 @@
-import { connect as connectTo, type Connection, type Reply, type Topic } from '@watchfire/client/connection'
+import type { Connection, Reply, Topic } from '@watchfire/client/connection'
 import { RecentSet, type PeerId } from '../../bitswap/index.ts'
 import { fieldsOf } from '../../limits/fields.ts'
 import type { Counts } from '../api.ts'
 import type { Millis } from '../clock.ts'
-import { EVENTS } from '../page-protocol.ts'
-import type { JoinedPage, PageTopic } from '../page-topic.ts'
+import type { JoinedPage } from '../page-topic.ts'
 import { decodeSignalFrame, peerOf } from '../segment.ts'
-import { readCounts, readJoinReply, readPeerInfo, readPeerList, readRefusal, type PeerInfo } from '../server-messages.ts'
+import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList, readRefusal, type PeerInfo } from '../server-messages.ts'
 import { openConnection, originOf, releaseConnection, type Connect } from './connections.ts'
 
 /** Other servers that a page joins. When the limit is reached, further ones are ignored. */
@@ -41,9 +40,8 @@ interface OtherServer extends Server {
  * message goes to the server where its receiver is, and an event counts if no other server contradicts it. The page is lost only when no
  * server has it joined.
  */
-export class SeveralServers implements PageTopic {
+export class SeveralServers implements Topic {
   readonly #page: JoinedPage
-  readonly #key: () => string
   readonly #connect: Connect
   readonly #home: Server
   /** By their origins. */
@@ -51,16 +49,15 @@ export class SeveralServers implements PageTopic {
   /** The key and the id of the latest join at home. `null` until then, and once the page is left. */
   #self: { readonly key: string; readonly id: PeerId | null } | null = null
 
-  /** `home`: the topic at the page's own server. `key`: the secret of its latest join. */
-  constructor(page: JoinedPage, home: Topic, key: () => string, connect: Connect = connectTo) {
-    const { self, peers, counts } = page.protocol
+  constructor(page: JoinedPage, connect: Connect) {
+    const { home, key, protocol } = page
+    const { self, peers, counts } = protocol
     const isJoined = home.isJoined()
     this.#page = page
-    this.#key = key
     this.#connect = connect
     this.#home = { topic: home, isJoined, wasJoined: isJoined, peers: new RecentSet(PEERS_MAX), counts: counts.counts }
     for (const peer of peers.keys()) this.#home.peers.add(peer)
-    if (isJoined) this.#self = { key: key(), id: self }
+    if (isJoined) this.#self = { key, id: self }
   }
 
   /** Joins the page at these servers too, of which some may not be valid. It stays joined at those that are named no more. */
@@ -88,7 +85,7 @@ export class SeveralServers implements PageTopic {
   /** The page was joined at home: as a new peer, which it then is at the other servers too. */
   joined(response: unknown): void {
     const { self, peers, counts } = readJoinReply(response)
-    this.#self = { key: this.#key(), id: self }
+    this.#self = { key: this.#page.key, id: self }
     this.#enter(this.#home, peers, counts)
     for (const server of this.#others.values()) this.#join(server)
     this.#page.events.joined(response)
