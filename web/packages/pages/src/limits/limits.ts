@@ -1,4 +1,4 @@
-import { fieldsOf } from './fields.ts'
+import { fieldsOf, isCount } from './fields.ts'
 
 /** One limit of the server, from `GET /limits`. */
 export interface Limit {
@@ -57,7 +57,7 @@ export function parseLimits(body: unknown): Limits {
   const all = new Map<string, Limit>()
   for (const [name, limit] of Object.entries(fieldsOf(limits))) {
     const { value, unit, when_reached: whenReached } = fieldsOf(limit)
-    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value <= 0) continue
+    if (!isCount(value) || value === 0) continue
     all.set(name, {
       value,
       unit: typeof unit === 'string' ? unit : '',

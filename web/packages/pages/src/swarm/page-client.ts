@@ -48,7 +48,7 @@ import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
 import { PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
-import { JoinedPage } from './page-topic.ts'
+import { joinPage, type JoinedPage } from './page-topic.ts'
 import type { StunServer } from './server-messages.ts'
 import { StateNotifier } from './state-notifier.ts'
 import { SuperSeeding } from './super-seeding.ts'
@@ -175,7 +175,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       lost: () => this.#run((protocol, now) => protocol.handleLost(now)),
       message: (event, payload) => this.#run((protocol, now) => protocol.handleEvent(now, event, payload)),
     }
-    this.#joined = new JoinedPage(`page:${root.key}`, clock, this.#protocol, events, deps)
+    this.#joined = joinPage(`page:${root.key}`, this.#protocol, events, deps)
     this.#content.start()
     this.#isSettling = false
     this.#settle()
@@ -249,7 +249,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
 
   close(): void {
     this.#isClosed = true
-    this.#notifier.close()
+    this.#notifier.stop()
     this.#heads?.stop()
     this.#superSeeding.stop()
     this.#joined.topic.leave()
@@ -321,9 +321,9 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     }
     this.#isSettling = false
     if (this.#isClosed) return
-    // An early tick does no harm, so a later time waits for the timer that is set.
-    this.#exchangeAlarm.set(Math.min(this.#exchangeAlarm.at, (this.#exchange.nextWake() ?? Infinity) / MILLI))
-    this.#protocolAlarm.set(Math.min(this.#protocolAlarm.at, this.#protocol.nextWake()))
+    // An early tick does no harm.
+    this.#exchangeAlarm.set((this.#exchange.nextWake() ?? Infinity) / MILLI)
+    this.#protocolAlarm.set(this.#protocol.nextWake())
     this.#notify()
   }
 
@@ -495,6 +495,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   }
 
   #notify(): void {
+    if (this.#isClosed) return
     const isWatched = this.#content.live?.hasNews === true
     this.#notifier.notify(this.#phase, this.#protocol.presence, () => this.#content.settleFiles(), isWatched)
   }

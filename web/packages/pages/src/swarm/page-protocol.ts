@@ -10,7 +10,7 @@ import {
 } from '../bitswap/index.ts'
 import type { Bytes, Cid } from '../content/index.ts'
 import type { Counts, Have, PeerKind, Presence } from './api.ts'
-import { AssemblyBudget } from './assembler.ts'
+import type { AssemblyBudget } from './assembler.ts'
 import type { Millis } from './clock.ts'
 import type { DirectConnections, DirectEvent, DirectStatus, MessagePath } from './direct-paths.ts'
 import type { SentSegment } from './outgoing.ts'
@@ -163,7 +163,10 @@ export class PageProtocol {
 
   constructor(options: PageProtocolOptions) {
     this.#options = options
-    this.#budget = new AssemblyBudget(Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * options.pageBytesMax))
+    this.#budget = {
+      bytesMax: Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * options.pageBytesMax),
+      bytes: 0,
+    }
   }
 
   get hasOutputs(): boolean {

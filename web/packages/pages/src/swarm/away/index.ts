@@ -1,13 +1,9 @@
-import { connect as connectTo } from '@watchfire/client/connection'
 import type { JoinedPage } from '../page-topic.ts'
-import type { Connect } from './connections.ts'
 import { SeveralServers } from './several-servers.ts'
 
-/** Joins a page at these servers too: those that the caller knows, and those that the page's own server has named now. */
-export function joinElsewhere(page: JoinedPage, at: readonly string[] = [], named: unknown, connect: Connect = connectTo): void {
-  const { topic } = page
-  const several = topic instanceof SeveralServers ? topic : new SeveralServers(page, connect)
+/** Joins a page at these servers too, and at those that its caller has named. */
+export function joinElsewhere(page: JoinedPage, named: unknown): void {
+  const several = page.topic instanceof SeveralServers ? page.topic : new SeveralServers(page)
   page.topic = several
-  page.handler = several
-  several.setServers([...at, ...(Array.isArray(named) ? named : [])])
+  several.setServers(named)
 }

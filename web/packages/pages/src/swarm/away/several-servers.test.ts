@@ -58,7 +58,7 @@ describe('a page at several servers', () => {
   let open: string[]
   /** What the page is told. */
   let told: unknown[]
-  let page: { key: string } & Record<string, unknown>
+  let page: { key: string; home: Required<TopicEvents> } & Record<string, unknown>
   let peers: Map<PeerId, never>
   let protocol: { self: PeerId; have: Have; peers: typeof peers; counts: { counts: Counts; isAvailable: null; lastAvailableAt: null } }
   let several: SeveralServers
@@ -88,8 +88,8 @@ describe('a page at several servers', () => {
       const close = () => void open.splice(open.indexOf(origin), 1)
       return { state: 'open', subscribe: () => () => {}, join, verify: () => Promise.resolve(), close }
     }
-    page = { name: 'page:x', clock, protocol, events, home, key: 'first key' }
-    several = new SeveralServers(page as never, connect)
+    page = { name: 'page:x', deps: { clock, connect }, protocol, events, home: { ...events }, key: 'first key', topic: home }
+    several = new SeveralServers(page as never)
   })
   const at = (origin: string) => joins.findLast((each) => each.origin === origin)?.topic as FakeTopic
   const info = (peer: PeerId, have: Have = 'none') => ({ peer, have, kind: 'tab' })
@@ -116,13 +116,25 @@ describe('a page at several servers', () => {
     expect([at(A).hasLeft, at(C).hasLeft, open]).toEqual([false, true, [A]])
   })
 
+  it('is joined at those that its caller names, and at those that its own server names with a join or later', () => {
+    page['deps'] = { ...(page['deps'] as object), at: [C] }
+    several.setServers(undefined)
+    page.home.joined({ peer: ME, elsewhere: [A] })
+    page.home.message('elsewhere', { servers: ['https://d.example'] })
+    // Not at those that another server names.
+    joinAt(A).events.message?.('elsewhere', { servers: ['https://e.example'] })
+    page.home.message('elsewhere', { servers: 7 })
+    expect([...new Set(joins.map(({ origin }) => origin))]).toEqual([C, A, 'https://d.example'])
+    expect(news().filter((each) => String(each).startsWith('elsewhere'))).toEqual([])
+  })
+
   it('has the peers of all, and the largest counts, which never contradict each other', () => {
     joinAt(A, [ALICE], counts(3, 2))
     expect(news()).toEqual([
       ['peer_joined', info(ALICE)],
       ['counts', counts(3, 2, 1)],
     ])
-    several.message('counts', { watching: 9, holders: 0, partial: 9, nodes: { watching: 4, holders: 0, partial: 4 }, last_available: 5 })
+    page.home.message('counts', { watching: 9, holders: 0, partial: 9, nodes: { watching: 4, holders: 0, partial: 4 }, last_available: 5 })
     expect(news()).toEqual([['counts', { ...counts(9, 2, 7), nodes: { watching: 4, holders: 0, partial: 4 }, last_available: 5 }]])
   })
 
@@ -168,7 +180,7 @@ describe('a page at several servers', () => {
   it('has a peer until the last of its servers has lost it', () => {
     const a = joinAt(A, [ALICE, BOB])
     news()
-    several.message('peer_left', { peer: BOB })
+    page.home.message('peer_left', { peer: BOB })
     expect(news()).toEqual([])
     a.events.message?.('peer_left', { peer: BOB })
     expect(news()).toEqual([['peer_left', { peer: BOB }]])
@@ -177,8 +189,8 @@ describe('a page at several servers', () => {
   it('is available while any of them has a holder', () => {
     const a = joinAt(A, [], counts(2, 1))
     news()
-    several.message('available', {})
-    several.message('unavailable', {})
+    page.home.message('available', {})
+    page.home.message('unavailable', {})
     expect(news()).toEqual([['available', {}]])
     a.events.message?.('unavailable', {})
     expect(news()).toEqual([['unavailable', {}]])
@@ -188,8 +200,8 @@ describe('a page at several servers', () => {
     joinAt(A, [ALICE], counts(2, 1))
     peers.set(ALICE, undefined as never)
     news()
-    several.lost()
-    several.refused({ reason: 'page full' })
+    page.home.lost()
+    page.home.refused({ reason: 'page full' })
     expect(news()).toEqual([
       ['peer_left', { peer: BOB }],
       ['counts', counts(2, 1)],
@@ -199,10 +211,10 @@ describe('a page at several servers', () => {
 
   it('is lost when all are lost, and joined again with the first that is back', () => {
     const a = joinAt(A, [ALICE])
-    several.lost()
+    page.home.lost()
     news()
     a.events.lost?.()
-    several.refused({ reason: 'page full' })
+    page.home.refused({ reason: 'page full' })
     expect([news(), several.isJoined()]).toEqual([['lost', ['refused', { reason: 'page full' }]], false])
     const response = { peer: ME, peers: [info(ALICE)], counts: counts(2, 1) }
     a.events.joined?.(response)
@@ -212,12 +224,12 @@ describe('a page at several servers', () => {
   it('is joined everywhere again, as a new peer, when it is joined at home again', () => {
     const a = joinAt(A, [ALICE])
     news()
-    several.lost()
+    page.home.lost()
     page.key = 'second key'
     // Not before home has accepted that key.
     expect(a.events.params?.()).toMatchObject({ peer_key: 'first key' })
     const response = { peer: CAROL, peers: [], counts: counts(1, 0) }
-    several.joined(response)
+    page.home.joined(response)
     expect(news().at(-1)).toEqual(['joined', response])
     expect([a.hasLeft, at(A).params, joins.length, open]).toEqual([true, { have: 'none', peer_key: 'second key' }, 2, [A]])
     joinAt(A, [ALICE], counts(3, 1), CAROL)
@@ -251,9 +263,9 @@ describe('a page at several servers', () => {
       ['counts', counts(2, 0, 1)],
     ])
     joinAt(A)
-    several.lost()
+    page.home.lost()
     news()
-    several.refused({ reason: 'denied' })
+    page.home.refused({ reason: 'denied' })
     expect(news()).toEqual([['denied', {}]])
   })
 

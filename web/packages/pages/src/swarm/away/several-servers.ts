@@ -1,13 +1,16 @@
-import type { Connection, Reply, Topic } from '@watchfire/client/connection'
+import { connect, type Connection, type Reply, type Topic } from '@watchfire/client/connection'
 import { RecentSet, type PeerId } from '../../bitswap/index.ts'
 import { fieldsOf } from '../../limits/fields.ts'
 import type { Counts } from '../api.ts'
-import type { Millis } from '../clock.ts'
+import type { Clock, Millis } from '../clock.ts'
 import type { JoinedPage } from '../page-topic.ts'
-import { decodeSignalFrame, peerOf } from '../segment.ts'
-import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList, readRefusal, type PeerInfo } from '../server-messages.ts'
+import { peerOf } from '../segment.ts'
+import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList, type PeerInfo } from '../server-messages.ts'
+import { browserClock } from '../tab-clock.ts'
 import { openConnection, originOf, releaseConnection, type Connect } from './connections.ts'
 
+/** The length of the peer id at the start of a frame. */
+const PEER_BYTES = 8
 /** Other servers that a page joins. When the limit is reached, further ones are ignored. */
 const SERVERS_MAX = 3
 /** Names of servers that are looked at, of a longer list. */
@@ -42,6 +45,7 @@ interface OtherServer extends Server {
  */
 export class SeveralServers implements Topic {
   readonly #page: JoinedPage
+  readonly #clock: Clock
   readonly #connect: Connect
   readonly #home: Server
   /** By their origins. */
@@ -49,20 +53,30 @@ export class SeveralServers implements Topic {
   /** The key and the id of the latest join at home. `null` until then, and once the page is left. */
   #self: { readonly key: string; readonly id: PeerId | null } | null = null
 
-  constructor(page: JoinedPage, connect: Connect) {
-    const { home, key, protocol } = page
+  /** Handles the events of the page's own server from now on. */
+  constructor(page: JoinedPage) {
+    const { home, key, protocol, topic, deps } = page
     const { self, peers, counts } = protocol
-    const isJoined = home.isJoined()
+    const isJoined = topic.isJoined()
     this.#page = page
-    this.#connect = connect
-    this.#home = { topic: home, isJoined, wasJoined: isJoined, peers: new RecentSet(PEERS_MAX), counts: counts.counts }
+    this.#clock = deps.clock ?? browserClock
+    this.#connect = deps.connect ?? connect
+    this.#home = { topic, isJoined, wasJoined: isJoined, peers: new RecentSet(PEERS_MAX), counts: counts.counts }
     for (const peer of peers.keys()) this.#home.peers.add(peer)
     if (isJoined) this.#self = { key, id: self }
+    home.joined = (response) => this.#handleHome(response)
+    home.refused = (response) => this.#handleRefused(response)
+    home.lost = () => this.#lose(this.#home)
+    home.message = (event, payload) => this.#receive(this.#home, event, payload)
   }
 
-  /** Joins the page at these servers too, of which some may not be valid. It stays joined at those that are named no more. */
-  setServers(named: readonly unknown[]): void {
+  /**
+   * Joins the page at the servers that its caller names, and at these. The list can be anything. The page stays joined at those that are
+   * named no more.
+   */
+  setServers(list: unknown): void {
     if (this.#self === null) return
+    const named: unknown[] = [...(this.#page.deps.at ?? []), ...(Array.isArray(list) ? list : [])]
     const origins = named.slice(0, NAMES_MAX).flatMap((each) => originOf(each) ?? [])
     for (const [origin, { wasJoined }] of this.#others) if (!wasJoined && !origins.includes(origin)) this.#close(origin)
     for (const origin of origins) {
@@ -80,30 +94,6 @@ export class SeveralServers implements Topic {
       this.#others.set(origin, server)
       this.#join(server)
     }
-  }
-
-  /** The page was joined at home: as a new peer, which it then is at the other servers too. */
-  joined(response: unknown): void {
-    const { self, peers, counts } = readJoinReply(response)
-    this.#self = { key: this.#page.key, id: self }
-    this.#enter(this.#home, peers, counts)
-    for (const server of this.#others.values()) this.#join(server)
-    this.#page.events.joined(response)
-  }
-
-  refused(response: unknown): void {
-    const { events } = this.#page
-    if (this.#joined.length === 0) events.refused(response)
-    // The operator has blocked the page. This tab leaves it everywhere.
-    else if (readRefusal(response).reason === 'denied') events.message('denied', {})
-  }
-
-  lost(): void {
-    this.#lose(this.#home)
-  }
-
-  message(event: string, payload: unknown): void {
-    this.#receive(this.#home, event, payload)
   }
 
   isJoined(): boolean {
@@ -151,6 +141,23 @@ export class SeveralServers implements Topic {
     releaseConnection(this.#connect, origin)
   }
 
+  /** The page was joined at home: as a new peer, which it then is at the other servers too. */
+  #handleHome(response: unknown): void {
+    const { self, peers, counts } = readJoinReply(response)
+    this.#self = { key: this.#page.key, id: self }
+    this.#enter(this.#home, peers, counts)
+    for (const server of this.#others.values()) this.#join(server)
+    this.#page.events.joined(response)
+    this.setServers(fieldsOf(response)['elsewhere'])
+  }
+
+  #handleRefused(response: unknown): void {
+    const { events } = this.#page
+    if (this.#joined.length === 0) events.refused(response)
+    // The operator has blocked the page. This tab leaves it everywhere.
+    else if (fieldsOf(response)['reason'] === 'denied') events.message('denied', {})
+  }
+
   /** Joins the page at another server, or joins it again with another key. */
   #join(server: OtherServer): void {
     const { name, protocol } = this.#page
@@ -173,12 +180,12 @@ export class SeveralServers implements Topic {
 
   #handleJoined(server: OtherServer, response: unknown): void {
     const { self, peers, counts } = readJoinReply(response)
-    const { clock, events } = this.#page
+    const { events } = this.#page
     if (this.#self === null || self !== this.#self.id) {
       // As two peers, this tab would count twice. The server has it as one already: that connection is gone, or is the one to home.
       server.topic.leave()
       const { topic, wasJoined } = server
-      if (wasJoined) clock.after(ID_TAKEN, () => server.topic === topic && this.#self !== null && this.#join(server))
+      if (wasJoined) this.#clock.after(ID_TAKEN, () => server.topic === topic && this.#self !== null && this.#join(server))
       return
     }
     const isFirst = this.#joined.length === 0
@@ -222,7 +229,12 @@ export class SeveralServers implements Topic {
   }
 
   #receive(server: Server, event: string, payload: unknown): void {
-    const peer = payload instanceof ArrayBuffer ? (decodeSignalFrame(payload)?.from ?? null) : (readPeerInfo(payload)?.peer ?? null)
+    if (event === 'elsewhere') {
+      if (server === this.#home) this.setServers(fieldsOf(payload)['servers'])
+      return
+    }
+    const isFrame = payload instanceof ArrayBuffer && payload.byteLength >= PEER_BYTES
+    const peer = isFrame ? peerOf(payload) : (readPeerInfo(payload)?.peer ?? null)
     if (event === 'peer_left' && peer !== null) {
       server.peers.delete(peer)
       if (this.#isKnown(peer)) return
@@ -256,12 +268,12 @@ export class SeveralServers implements Topic {
 
   /** Sends a frame to the server at which its receiver is. If that has lost the peer, another one may have it. */
   async #send(event: string, frame: Uint8Array): Promise<Reply> {
-    const to = peerOf(frame.slice(0, 8).buffer)
+    const to = peerOf(frame.slice(0, PEER_BYTES).buffer)
     const known = this.#joined.filter(({ peers }) => peers.has(to))
     let reply: Reply = { status: 'offline' }
     for (const server of known.length > 0 ? known : [this.#home]) {
       reply = await server.topic.push(event, frame)
-      const isGone = reply.status === 'offline' || (reply.status === 'error' && readRefusal(reply.response).reason === 'peer gone')
+      const isGone = reply.status === 'offline' || (reply.status === 'error' && fieldsOf(reply.response)['reason'] === 'peer gone')
       if (!isGone) break
       server.peers.delete(to)
     }
