@@ -34,6 +34,8 @@ export class FakeServer {
   readonly traceparents: unknown[] = []
   readonly reports: unknown[] = []
   readonly members: FakePeer[] = []
+  /** Other servers, by their end points. */
+  readonly others = new Map<string, FakeServer>()
   /** Whether a peer has the id of the key that its join names, unless another peer has it. */
   hasKeys = false
   #elsewhere: readonly string[] = []
@@ -229,6 +231,12 @@ export class FakeConnection implements Connection {
 
   verify(): Promise<void> {
     return Promise.resolve()
+  }
+
+  connect(endPoint: string): FakeConnection {
+    const other = this.#server.others.get(endPoint)
+    if (other === undefined) throw new Error(`no server at ${endPoint}`)
+    return other.connect()
   }
 
   close(): void {

@@ -97,8 +97,6 @@ export interface PageDeps {
   readonly random?: () => number
   /** The origins of further servers at which the page may be. */
   readonly at?: readonly string[]
-  /** Connects to another server that has the page. Default: `connect` of `@watchfire/client/connection`. */
-  readonly connect?: (endPoint: string) => Connection
   /** Loads direct connections to peers: `loadDialling`, or `null` for none. Default: WebRTC, if the browser has it. */
   readonly direct?: LoadDirectConnections | null | undefined
   /** Shows live pages: `loadLive`. Without it, a live page fails like damaged content. */

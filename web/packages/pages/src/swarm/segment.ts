@@ -1,5 +1,5 @@
 import { concat, uint32, uint64, type Bytes, type Cid } from '../content/index.ts'
-import type { PeerId } from '../bitswap/index.ts'
+import { peerOf, type PeerId } from '../bitswap/index.ts'
 
 /** The length of the peer id at the start of a relay or signal frame: the receiver, or the sender. */
 const PEER_BYTES = 8
@@ -84,9 +84,4 @@ export function decodeSignalFrame(frame: ArrayBuffer): { from: PeerId; signal: B
 
 function encodePeer(peer: PeerId): Bytes {
   return uint64(BigInt(`0x${peer}`))
-}
-
-/** The peer that a frame begins with: its sender, or its receiver. */
-export function peerOf(frame: ArrayBuffer): PeerId {
-  return new DataView(frame).getBigUint64(0).toString(16).padStart(16, '0') as PeerId
 }

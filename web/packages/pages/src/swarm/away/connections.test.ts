@@ -45,20 +45,22 @@ describe('the name of another server', () => {
 describe('the connections to other servers', () => {
   it('are at most twelve, each is shared and closed by its last user, and one that the browser forbids is none', () => {
     const open = new Set<string>()
-    const connect = (endPoint: string): Connection => {
-      if (endPoint.includes('bad')) throw new DOMException('mixed content', 'SecurityError')
-      open.add(endPoint)
-      return { close: () => void open.delete(endPoint) } as Connection
-    }
-    const first = openConnection(connect, 'https://0.example')
+    const home = {
+      connect(endPoint: string): Connection {
+        if (endPoint.includes('bad')) throw new DOMException('mixed content', 'SecurityError')
+        open.add(endPoint)
+        return { close: () => void open.delete(endPoint) } as Connection
+      },
+    } as Connection
+    const first = openConnection(home, 'https://0.example')
     expect([...open]).toEqual(['wss://0.example/socket'])
-    expect(openConnection(connect, 'https://0.example')).toBe(first)
-    expect(openConnection(connect, 'https://bad.example')).toBe(null)
-    for (let n = 1; n < 12; n++) expect(openConnection(connect, `http://${n}.example`)).not.toBe(null)
-    expect(openConnection(connect, 'https://12.example')).toBe(null)
-    releaseConnection(connect, 'https://0.example')
+    expect(openConnection(home, 'https://0.example')).toBe(first)
+    expect(openConnection(home, 'https://bad.example')).toBe(null)
+    for (let n = 1; n < 12; n++) expect(openConnection(home, `http://${n}.example`)).not.toBe(null)
+    expect(openConnection(home, 'https://12.example')).toBe(null)
+    releaseConnection(home, 'https://0.example')
     expect(open.size).toBe(12)
-    releaseConnection(connect, 'https://0.example')
-    expect([open.size, openConnection(connect, 'https://12.example')]).not.toContain(null)
+    releaseConnection(home, 'https://0.example')
+    expect([open.size, openConnection(home, 'https://12.example')]).not.toContain(null)
   })
 })

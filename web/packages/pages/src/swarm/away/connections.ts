@@ -1,9 +1,6 @@
 import type { Connection } from '@watchfire/client/connection'
 
-/** Makes a connection to the socket of a server. */
-export type Connect = (endPoint: string) => Connection
-
-/** Other servers that the pages of a tab are connected to. When the limit is reached, pages join no further ones. */
+/** Other servers that the pages of a connection are connected to. When the limit is reached, pages join no further ones. */
 const CONNECTIONS_MAX = 12
 /** Longer than the origin of a server. */
 const ORIGIN_MAX = 256
@@ -14,15 +11,16 @@ interface Shared {
   users: number
 }
 
-const opened = new WeakMap<Connect, Map<string, Shared>>()
+const opened = new WeakMap<Connection, Map<string, Shared>>()
 
-/** The connection to another server, which all pages of this tab share. `null`: the limit is reached, or the browser forbids it. */
-export function openConnection(connect: Connect, origin: string): Connection | null {
-  const all = opened.get(connect) ?? new Map<string, Shared>()
-  opened.set(connect, all)
+/** The connection to another server, which all pages of `home` share. `null`: the limit is reached, or the browser forbids it. */
+export function openConnection(home: Connection, origin: string): Connection | null {
+  const all = opened.get(home) ?? new Map<string, Shared>()
+  opened.set(home, all)
   try {
     const shared =
-      all.get(origin) ?? (all.size < CONNECTIONS_MAX ? { connection: connect(`${origin.replace(/^http/, 'ws')}/socket`), users: 0 } : null)
+      all.get(origin) ??
+      (all.size < CONNECTIONS_MAX ? { connection: home.connect(`${origin.replace(/^http/, 'ws')}/socket`), users: 0 } : null)
     if (shared === null) return null
     shared.users++
     all.set(origin, shared)
@@ -33,8 +31,8 @@ export function openConnection(connect: Connect, origin: string): Connection | n
 }
 
 /** A page uses the connection no more. That of no page is closed. */
-export function releaseConnection(connect: Connect, origin: string): void {
-  const all = opened.get(connect)
+export function releaseConnection(home: Connection, origin: string): void {
+  const all = opened.get(home)
   const shared = all?.get(origin)
   if (shared === undefined || --shared.users > 0) return
   all?.delete(origin)

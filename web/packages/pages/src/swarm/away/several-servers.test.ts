@@ -86,9 +86,17 @@ describe('a page at several servers', () => {
         return topic
       }
       const close = () => void open.splice(open.indexOf(origin), 1)
-      return { state: 'open', subscribe: () => () => {}, join, verify: () => Promise.resolve(), close }
+      return { state: 'open', subscribe: () => () => {}, join, verify: () => Promise.resolve(), connect, close }
     }
-    page = { name: 'page:x', deps: { clock, connect }, protocol, events, home: { ...events }, key: 'first key', topic: home }
+    page = {
+      name: 'page:x',
+      deps: { clock, connection: { connect } },
+      protocol,
+      events,
+      home: { ...events },
+      key: 'first key',
+      topic: home,
+    }
     several = new SeveralServers(page as never)
   })
   const at = (origin: string) => joins.findLast((each) => each.origin === origin)?.topic as FakeTopic
@@ -284,27 +292,17 @@ describe('a page at several servers', () => {
 
 describe('tabs of two servers', () => {
   let servers: { readonly a: FakeServer; readonly b: FakeServer }
-  /** The connections to A as another server. */
-  let lines: FakeConnection[]
-  let connect: (endPoint: string) => FakeConnection
   beforeEach(() => {
     servers = { a: new FakeServer(clock), b: new FakeServer(clock) }
     servers.a.hasKeys = true
     servers.b.hasKeys = true
-    lines = []
-    connect = (endPoint) => {
-      expect(endPoint).toBe('wss://a.example/socket')
-      const line = servers.a.connect()
-      lines.push(line)
-      return line
-    }
+    servers.b.others.set('wss://a.example/socket', servers.a)
     let numbers = 0
     vi.spyOn(crypto, 'getRandomValues').mockImplementation((array) => (array as unknown as Uint32Array).fill(++numbers) as never)
   })
   let random = 0
-  const openAt = (server: FakeServer, root: string, more: { publication?: Publication; at?: string[] } = {}) => {
-    const line = server.connect()
-    const deps = { connection: line, limits: defaultLimits, clock, random: () => (random = (random + 0.381) % 1), connect, ...more }
+  const openAt = (server: FakeServer, root: string, more: { publication?: Publication; at?: string[] } = {}, line = server.connect()) => {
+    const deps = { connection: line, limits: defaultLimits, clock, random: () => (random = (random + 0.381) % 1), ...more }
     return { session: openPage(root, deps), line }
   }
   const isComplete = ({ state }: PageSession) => state.phase === 'complete'
@@ -359,12 +357,14 @@ describe('tabs of two servers', () => {
   it('are joined where a link says that the page is, and share a connection until the last page is closed', async () => {
     const [one, other] = [await file(2000), await file(3000)]
     for (const publication of [one, other]) openAt(servers.a, publication.root, { publication })
-    const sessions = [one, other].map(({ root }) => openAt(servers.b, root, { at: [A] }).session)
+    const line = servers.b.connect()
+    const connecting = vi.spyOn(servers.a, 'connect')
+    const sessions = [one, other].map(({ root }) => openAt(servers.b, root, { at: [A] }, line).session)
     await clock.until(() => sessions.every(isComplete))
-    expect(lines).toHaveLength(1)
-    const close = vi.spyOn(lines[0] as FakeConnection, 'close')
+    const [away, ...more] = connecting.mock.results.map(({ value }) => value as FakeConnection)
+    const close = vi.spyOn(away as FakeConnection, 'close')
     sessions[0]?.close()
-    expect([close.mock.calls.length, servers.a.members.length]).toEqual([0, 3])
+    expect([more, close.mock.calls.length, servers.a.members.length]).toEqual([[], 0, 3])
     sessions[1]?.close()
     expect([close.mock.calls.length, servers.a.members.length, servers.b.members.length]).toEqual([1, 2, 0])
   })

@@ -1,13 +1,12 @@
-import { connect, type Connection, type Reply, type Topic } from '@watchfire/client/connection'
-import { RecentSet, type PeerId } from '../../bitswap/index.ts'
+import type { Connection, Reply, Topic } from '@watchfire/client/connection'
+import { peerOf, RecentSet, type PeerId } from '../../bitswap/index.ts'
 import { fieldsOf } from '../../limits/fields.ts'
 import type { Counts } from '../api.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { JoinedPage } from '../page-topic.ts'
-import { peerOf } from '../segment.ts'
 import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList, type PeerInfo } from '../server-messages.ts'
 import { browserClock } from '../tab-clock.ts'
-import { openConnection, originOf, releaseConnection, type Connect } from './connections.ts'
+import { openConnection, originOf, releaseConnection } from './connections.ts'
 
 /** The length of the peer id at the start of a frame. */
 const PEER_BYTES = 8
@@ -46,7 +45,6 @@ interface OtherServer extends Server {
 export class SeveralServers implements Topic {
   readonly #page: JoinedPage
   readonly #clock: Clock
-  readonly #connect: Connect
   readonly #home: Server
   /** By their origins. */
   readonly #others = new Map<string, OtherServer>()
@@ -60,7 +58,6 @@ export class SeveralServers implements Topic {
     const isJoined = topic.isJoined()
     this.#page = page
     this.#clock = deps.clock ?? browserClock
-    this.#connect = deps.connect ?? connect
     this.#home = { topic, isJoined, wasJoined: isJoined, peers: new RecentSet(PEERS_MAX), counts: counts.counts }
     for (const peer of peers.keys()) this.#home.peers.add(peer)
     if (isJoined) this.#self = { key, id: self }
@@ -81,7 +78,7 @@ export class SeveralServers implements Topic {
     for (const [origin, { wasJoined }] of this.#others) if (!wasJoined && !origins.includes(origin)) this.#close(origin)
     for (const origin of origins) {
       if (this.#others.has(origin) || this.#others.size >= SERVERS_MAX) continue
-      const connection = openConnection(this.#connect, origin)
+      const connection = openConnection(this.#page.deps.connection, origin)
       if (connection === null) continue
       const server = {
         connection,
@@ -138,7 +135,7 @@ export class SeveralServers implements Topic {
     this.#others.delete(origin)
     server.isJoined = false
     server.topic.leave()
-    releaseConnection(this.#connect, origin)
+    releaseConnection(this.#page.deps.connection, origin)
   }
 
   /** The page was joined at home: as a new peer, which it then is at the other servers too. */
