@@ -328,6 +328,14 @@ describe('messages to a peer', () => {
     late.settle(now, gone)
     expect([outputs(), relayed()]).toEqual([[], [2 ** 31]])
   })
+
+  it('are all sent after a later join without a request', () => {
+    protocol.requestFirst(new Uint8Array(9))
+    protocol.handleLost(now)
+    join({ peer: ALICE, have: 'all' })
+    send(9)
+    expect(relayed()).toHaveLength(1)
+  })
 })
 
 describe('a peer with a direct connection', () => {

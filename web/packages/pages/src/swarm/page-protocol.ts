@@ -268,6 +268,8 @@ export class PageProtocol {
   /** The connection to the server is gone. */
   handleLost(now: Millis): void {
     this.presence = { kind: 'offline' }
+    // The next join may be one at another server, without a request.
+    this.#first = null
     this.#removeAll(now)
   }
 

@@ -185,6 +185,29 @@ describe('a page at several servers', () => {
     expect(at(A).pushed).toEqual(['have'])
   })
 
+  it('leaves room for the peers of its own server, however many another one names', () => {
+    const all = Array.from({ length: 100 }, (_, n) => `${n}`.padStart(16, '0') as PeerId)
+    const follow = () => {
+      for (const each of news()) {
+        const [event, payload] = each as [string, { peer: PeerId }]
+        if (event === 'peer_joined') peers.set(payload.peer, undefined as never)
+      }
+      return peers.size
+    }
+    const a = joinAt(A)
+    for (const peer of all) {
+      a.events.message?.('peer_joined', info(peer))
+      follow()
+    }
+    expect(peers.size).toBe(1 + 48)
+    page.home.message('peer_joined', info(CAROL))
+    expect(follow()).toBe(1 + 48 + 1)
+    // A peer that the own server names too is no stranger any more.
+    page.home.message('peer_joined', info(all[0] as PeerId))
+    a.events.message?.('peer_joined', info(all[99] as PeerId))
+    expect([follow(), peers.has(all[99] as PeerId)]).toEqual([1 + 48 + 2, true])
+  })
+
   it('has a peer until the last of its servers has lost it', () => {
     const a = joinAt(A, [ALICE, BOB])
     news()
@@ -341,6 +364,21 @@ describe('tabs of two servers', () => {
     const idsAt = (server: FakeServer) => server.members.map(({ id }) => id).filter((id) => id !== servers.a.members[0]?.id)
     await clock.until(() => servers.b.members.length === 2 && idsAt(servers.a).join() === idsAt(servers.b).join())
     await clock.until(() => publisher.session.state.counts.holders === 3)
+  })
+
+  it('go on at the other server when their own does not come back, also after a break of that connection', async () => {
+    const publication = await file(12_000_000)
+    openAt(servers.a, publication.root, { publication })
+    const connecting = vi.spyOn(servers.a, 'connect')
+    const { session, line } = openAt(servers.b, publication.root, { at: [A] })
+    await clock.until(() => session.state.progress.blocksDone > 2)
+    line.break(null)
+    expect(session.state.presence.kind).toBe('joined')
+    const away = connecting.mock.results[0]?.value as FakeConnection
+    away.break()
+    expect(session.state).toMatchObject({ presence: { kind: 'offline' }, peers: [] })
+    await clock.until(() => isComplete(session))
+    expect([session.state.presence.kind, servers.b.members.length]).toEqual(['joined', 0])
   })
 
   it('lose a page with its last holder, and have it again when one is back at either', async () => {

@@ -4,7 +4,7 @@ import { fieldsOf } from '../../limits/fields.ts'
 import type { Counts } from '../api.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { JoinedPage } from '../page-topic.ts'
-import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList, type PeerInfo } from '../server-messages.ts'
+import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList } from '../server-messages.ts'
 import { browserClock } from '../tab-clock.ts'
 import { openConnection, originOf, releaseConnection } from './connections.ts'
 
@@ -16,6 +16,11 @@ const SERVERS_MAX = 3
 const NAMES_MAX = 16
 /** Peers of one server that are remembered. When the limit is reached, the one that was named first is forgotten. */
 const PEERS_MAX = 256
+/**
+ * Peers of the page that its own server has not named. A page has 64 peers. When the limit is reached, further ones are ignored, so that
+ * other servers leave room for those of the own one.
+ */
+const STRANGERS_MAX = 48
 /** A server drops a client that has sent nothing for a minute. Until then, the earlier connection of this tab may have its id. */
 const ID_TAKEN: Millis = 60_000
 
@@ -102,11 +107,10 @@ export class SeveralServers implements Topic {
     // Traces are those of the own server.
     const to = event === 'trace' ? [this.#home] : this.#joined
     const replies = await Promise.all(
-      to.map(async ({ topic, peers }) => {
-        const reply = await topic.push(event, payload)
-        const named = reply.status === 'ok' ? readPeerList(reply.response) : []
-        for (const { peer } of named) peers.add(peer)
-        return { ...reply, named }
+      to.map(async (server) => {
+        const reply = await server.topic.push(event, payload)
+        const all = reply.status === 'ok' ? readPeerList(reply.response) : []
+        return { ...reply, named: all.filter(({ peer }) => this.#note(server, peer)) }
       }),
     )
     if (!replies.some(({ status }) => status === 'ok')) return replies[0] ?? { status: 'offline' }
@@ -142,7 +146,8 @@ export class SeveralServers implements Topic {
   #handleHome(response: unknown): void {
     const { self, peers, counts } = readJoinReply(response)
     this.#self = { key: this.#page.key, id: self }
-    this.#enter(this.#home, peers, counts)
+    this.#enter(this.#home, counts)
+    for (const { peer } of peers) this.#note(this.#home, peer)
     for (const server of this.#others.values()) this.#join(server)
     this.#page.events.joined(response)
     this.setServers(fieldsOf(response)['elsewhere'])
@@ -186,20 +191,28 @@ export class SeveralServers implements Topic {
       return
     }
     const isFirst = this.#joined.length === 0
-    this.#enter(server, peers, counts)
+    this.#enter(server, counts)
+    // They are noted before they are reported, because messages to them may follow immediately.
+    for (const peer of peers) if (this.#note(server, peer.peer) && !isFirst) events.message('peer_joined', peer)
     if (isFirst) events.joined(response)
-    else {
-      for (const peer of peers) events.message('peer_joined', peer)
-      this.#reportCounts()
-    }
+    else this.#reportCounts()
   }
 
-  #enter(server: Server, peers: readonly PeerInfo[], counts: Counts | null): void {
+  #enter(server: Server, counts: Counts | null): void {
     this.#clear(server)
     server.isJoined = true
     server.wasJoined = true
-    for (const { peer } of peers) server.peers.add(peer)
     server.counts = counts ?? NONE
+  }
+
+  /** A server has named a peer, or has brought a frame of it. Returns whether there is room for the peer. */
+  #note(server: Server, peer: PeerId): boolean {
+    const { peers } = this.#page.protocol
+    const isStranger = (id: PeerId) => !this.#home.peers.has(id)
+    const isNew = server !== this.#home && !peers.has(peer)
+    if (isNew && [...peers.keys()].filter(isStranger).length >= STRANGERS_MAX) return false
+    server.peers.add(peer)
+    return true
   }
 
   /** A server is lost, and with it the peers that only it has named. */
@@ -235,8 +248,9 @@ export class SeveralServers implements Topic {
     if (event === 'peer_left' && peer !== null) {
       server.peers.delete(peer)
       if (this.#isKnown(peer)) return
-    } else if (peer !== null) server.peers.add(peer)
-    else if (event === 'denied' && server !== this.#home) {
+    }
+    if (event !== 'peer_left' && peer !== null && !this.#note(server, peer)) return
+    if (event === 'denied' && server !== this.#home) {
       this.#lose(server)
       return
     }
