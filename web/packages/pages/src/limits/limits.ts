@@ -1,4 +1,4 @@
-import { fieldsOf, isCount } from './fields.ts'
+import { fieldsOf } from './fields.ts'
 
 /** One limit of the server, from `GET /limits`. */
 export interface Limit {
@@ -57,11 +57,11 @@ export function parseLimits(body: unknown): Limits {
   const all = new Map<string, Limit>()
   for (const [name, limit] of Object.entries(fieldsOf(limits))) {
     const { value, unit, when_reached: whenReached } = fieldsOf(limit)
-    if (!isCount(value) || value === 0) continue
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value <= 0) continue
     all.set(name, {
       value,
-      unit: typeof unit === 'string' ? unit : '',
-      whenReached: typeof whenReached === 'string' ? whenReached : '',
+      unit: textOf(unit, /^/) ?? '',
+      whenReached: textOf(whenReached, /^/) ?? '',
     })
   }
   const value = (name: string, ours: number) => all.get(name)?.value ?? ours
@@ -69,11 +69,13 @@ export function parseLimits(body: unknown): Limits {
     pageBytesMax: value('page_bytes_max', defaultLimits.pageBytesMax),
     relayFrameBytesMax: value('relay_frame_bytes_max', defaultLimits.relayFrameBytesMax),
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
-    report: reportOf(report),
+    // The operator's setting is not trusted to be a safe link.
+    report: textOf(report, /^(?:https?:\/\/|mailto:)/),
     traceSample: shareOf(fieldsOf(traces)['sample']),
     rooms: rooms === true,
     all,
-    sitesBelow: sitesBelowOf(sites),
+    // Only characters that are valid in a policy and a URL.
+    sitesBelow: textOf(sites, /^[a-z0-9.-]+(?::\d+)?$/),
   }
 }
 
@@ -82,12 +84,6 @@ function shareOf(value: unknown): number {
   return typeof value === 'number' && value > 0 ? Math.min(value, 1) : 0
 }
 
-/** Only characters that are valid in a policy and a URL. */
-function sitesBelowOf(value: unknown): string | null {
-  return typeof value === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(value) ? value : null
-}
-
-/** Only http, https and mailto URLs: the operator's setting is not trusted to be a safe link. */
-function reportOf(value: unknown): string | null {
-  return typeof value === 'string' && /^(?:https?:\/\/|mailto:)/.test(value) ? value : null
+function textOf(value: unknown, pattern: RegExp): string | null {
+  return typeof value === 'string' && pattern.test(value) ? value : null
 }

@@ -1,5 +1,6 @@
 import type { PeerId } from '../bitswap/index.ts'
-import { fieldsOf, isCount } from '../limits/fields.ts'
+import { isCount } from '../limits/count.ts'
+import { fieldsOf } from '../limits/fields.ts'
 import type { Counts, Have, PeerKind } from './api.ts'
 import type { Millis } from './clock.ts'
 

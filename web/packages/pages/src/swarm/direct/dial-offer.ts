@@ -1,4 +1,4 @@
-import { isCount } from '../../limits/fields.ts'
+import { isCount } from '../../limits/count.ts'
 import { SIGNAL_BYTES_MAX } from './signal.ts'
 
 /** The addresses of a terminal, and the one that its router has. */

@@ -1,4 +1,5 @@
-import { fieldsOf, isCount } from '../../limits/fields.ts'
+import { fieldsOf } from '../../limits/fields.ts'
+import { isCount } from '../../limits/count.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { DataChannel, RtcConnection } from './rtc-interfaces.ts'
 import { isOfDataAlone } from './signal.ts'

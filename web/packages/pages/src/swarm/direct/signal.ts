@@ -1,5 +1,6 @@
 import { textOf, utf8, type Bytes } from '../../content/index.ts'
-import { fieldsOf, isCount } from '../../limits/fields.ts'
+import { fieldsOf } from '../../limits/fields.ts'
+import { isCount } from '../../limits/count.ts'
 
 /** The longest signal in bytes that the server forwards. */
 export const SIGNAL_BYTES_MAX = 16 << 10
