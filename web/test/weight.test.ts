@@ -45,13 +45,14 @@ async function scriptsOf(code: string): Promise<Script[]> {
   )
 }
 
+const bytesOf = (scripts: readonly Script[]) => scripts.reduce((sum, { code }) => sum + gzipSync(code, { level: 9 }).length, 0)
+
 /**
  * The bytes of all scripts, gzipped, also of those that are loaded later. The ciphers and hashes for browsers that lack them (over plain
- * HTTP) do not count: other browsers never load them.
+ * HTTP) do not count: other browsers never load them. The code for pages at several servers has a limit of its own.
  */
 function weightOf(scripts: readonly Script[]): number {
-  const loaded = scripts.filter(({ modules }) => !modules.some((id) => id.includes('/@noble/')))
-  return loaded.reduce((sum, { code }) => sum + gzipSync(code, { level: 9 }).length, 0)
+  return bytesOf(scripts.filter(({ modules }) => !modules.some((id) => /\/@noble\/|\/swarm\/away\//.test(id))))
 }
 
 const FUNCTIONS = 'connect, defaultLimits, fetchLimits, openPage, publish, publishPrivate, ReadablePage'
@@ -64,6 +65,12 @@ describe('the weight of @watchfire/pages', () => {
     const weight = weightOf(await scriptsOf(ALL))
     expect(weight).toBeGreaterThan(30_000)
     expect(weight).toBeLessThanOrEqual(63_000)
+  })
+
+  it('is at most 3 kB more for the first page at several servers', async () => {
+    const away = (await scriptsOf(ALL)).filter(({ modules }) => modules.some((id) => id.includes('/swarm/away/')))
+    expect(away.map(({ isEntry }) => isEntry)).toEqual([false])
+    expect(bytesOf(away)).toBeLessThanOrEqual(3_000)
   })
 
   it('is at most 71 kB for a program that asks for live pages, whose code is loaded with the first one', async () => {

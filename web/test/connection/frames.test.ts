@@ -133,6 +133,14 @@ describe('a connection', () => {
     expect(FakeWebSocket.made.length).toBe(2)
   })
 
+  it('does not report the join of a topic that was left before the answer', () => {
+    const topic = join()
+    socket().open()
+    topic.leave()
+    socket().receive('["1","1","page:x","phx_reply",{"status":"ok","response":{}}]')
+    expect([happened, topic.isJoined()]).toEqual([[], false])
+  })
+
   it('leaves a topic whose join is answered too late', () => {
     join()
     socket().open()

@@ -28,6 +28,8 @@ export interface Connection {
    * peers have fallen silent, does not know whether its connection still exists.
    */
   verify(): Promise<void>
+  /** Connects to another server, with the default options. */
+  connect(endPoint: string): Connection
   close(): void
 }
 
@@ -136,6 +138,10 @@ class SocketConnection implements Connection {
 
   verify(): Promise<void> {
     return this.#liveness.verify()
+  }
+
+  connect(endPoint: string): Connection {
+    return connect(endPoint)
   }
 
   close(): void {

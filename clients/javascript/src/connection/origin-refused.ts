@@ -14,8 +14,7 @@ export async function isOriginRefused(endPoint: string, fetch: typeof globalThis
       method: 'POST',
       signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
     })
-    const body: unknown = await response.json()
-    return typeof body === 'object' && body !== null && 'status' in body && body.status === 403
+    return (Object(await response.json()) as { status?: unknown }).status === 403
   } catch {
     return false
   }

@@ -140,6 +140,8 @@ export class SocketTopic implements Topic {
 
   #end(): void {
     this.#hasEnded = true
+    // A reply to a join can still come.
+    this.#joinRef = null
     clearTimeout(this.#rejoin)
     this.#onEnd()
   }

@@ -255,6 +255,7 @@ describe('the site', () => {
         return topic
       },
       verify: () => Promise.resolve(),
+      connect: () => ({}) as never,
       close: () => undefined,
     })
     return { site: liveSite(channels, Promise.resolve(defaultLimits)), joined, pushed }
@@ -270,6 +271,7 @@ describe('the site', () => {
       },
       join: () => ({ isJoined: () => false, push: () => Promise.resolve({ status: 'offline' }), leave: () => undefined }),
       verify: () => Promise.resolve(),
+      connect: () => ({}) as never,
       close: () => undefined,
     }
     const site = liveSite(Promise.resolve(channels), Promise.resolve(defaultLimits))

@@ -23,6 +23,7 @@ function world(pageBytesMax: number) {
       return { isJoined: () => true, push: () => Promise.resolve({ status: 'offline' }), leave: () => void left.push(name) }
     },
     verify: () => Promise.resolve(),
+    connect: () => connection,
     close: () => undefined,
   }
   const stop = new AbortController()

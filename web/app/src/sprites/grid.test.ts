@@ -27,6 +27,7 @@ async function fakeGrid(token: string | null) {
       return topic
     },
     verify: () => Promise.resolve(),
+    connect: () => ({}) as never,
     close: () => undefined,
   }
   const keeper: TokenKeeper = { read: () => fake.token, write: (now) => (fake.token = now) }

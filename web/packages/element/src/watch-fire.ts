@@ -231,8 +231,8 @@ class ShownPage {
     if (this.#isRendering) return
     this.#isRendering = true
     try {
-      const { render } = await import('./render.ts')
-      const rendered = page.live() === null ? await render(page, page.link) : await this.#renderLive(page)
+      const view = await import('./render.ts')
+      const rendered = page.live() === null ? await view.render(page, page.link) : await this.#renderLive(page)
       if (this.#isClosed) {
         rendered.dispose()
         return
@@ -249,8 +249,8 @@ class ShownPage {
 
   /** The code for it is loaded with the first live page. */
   async #renderLive(page: LinkedPage): Promise<Rendered> {
-    const { LiveView } = await import('./live-view.ts')
-    this.#live = new LiveView(page, page.link)
+    const view = await import('./live-view.ts')
+    this.#live = new view.LiveView(page, page.link)
     return this.#live
   }
 }

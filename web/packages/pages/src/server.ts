@@ -71,12 +71,15 @@ export class PageServer {
     return this.#limits
   }
 
-  /** Opens a page, also one that this tab has made. Rejects with a sentence for people if the CID is not valid. */
-  async join(place: PageLink, own: OwnPage | null = null): Promise<LinkedPage> {
+  /**
+   * Opens a page, also one that this tab has made. Rejects with a sentence for people if the CID is not valid. `at`: the origins of
+   * further servers at which the page may be.
+   */
+  async join(place: PageLink, own: OwnPage | null = null, at: readonly string[] = []): Promise<LinkedPage> {
     // It opens while the limits come.
     void this.connection
     const limits = await this.limits
-    const deps = { connection: this.connection, limits, live: loadLive, direct: loadDialling }
+    const deps = { connection: this.connection, limits, at, live: loadLive, direct: loadDialling }
     const session = openPage(place.cid, own === null ? deps : { ...deps, publication: own.publication })
     return new LinkedPage(session, place, this.address, this.#closing.signal, own?.content ?? null)
   }

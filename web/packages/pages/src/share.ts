@@ -1,7 +1,7 @@
 import { publishPrivate } from './encryption/index.ts'
 import { cutName, linkedName, NAME_BYTES_MAX } from './links/names.ts'
 import { links as text } from './messages/links.ts'
-import type { LinkedPage, PageServer } from './server.ts'
+import type { LinkedPage, OwnPage, PageServer } from './server.ts'
 import type { Source } from './swarm/api.ts'
 import { publish, shapeOf } from './swarm/publish.ts'
 import type { ShareOptions } from './watchfire.ts'
@@ -14,17 +14,20 @@ export async function share(server: PageServer, files: Iterable<File | Source>, 
   const filename = linkedName(options.name ?? (isDirectory ? null : first.path))
   if (options.private) {
     const publication = await publishPrivate(sources, { ...options, name: filename })
-    return server.join({ cid: publication.root, filename, file: null, key: publication.key }, { publication, content: publication.content })
+    return join(server, filename, { publication, content: publication.content }, publication.key)
   }
-  const publication = await publish(sources, options)
-  return server.join({ cid: publication.root, filename, file: null, key: null }, { publication, content: 'public' })
+  return join(server, filename, { publication: await publish(sources, options), content: 'public' })
+}
+
+function join(server: PageServer, filename: string | null, own: OwnPage, key: string | null = null): Promise<LinkedPage> {
+  return server.join({ cid: own.publication.root, filename, file: null, key }, own)
 }
 
 async function shareLive(server: PageServer, sources: readonly Source[], options: ShareOptions): Promise<LinkedPage> {
   if (options.private) throw new Error(text('sealedLive'))
-  const { publishLive } = await import('./swarm/live/index.ts')
-  const publication = await publishLive(options.name ?? '', options)
-  const page = await server.join({ cid: publication.root, filename: null, file: null, key: null }, { publication, content: 'public' })
+  const live = await import('./swarm/live/index.ts')
+  const publication = await live.publishLive(options.name ?? '', options)
+  const page = await join(server, null, { publication, content: 'public' })
   try {
     for (const { path, blob } of sources) {
       const name = cutName(path.replace(/^.*\//s, ''), NAME_BYTES_MAX)

@@ -15,11 +15,11 @@ export interface ShareOptions extends PublishOptions {
 export class Watchfire extends PageServer {
   /**
    * Opens the page of a link of this server, or of a CID. Rejects with a sentence for people if it is neither. If the key does not open a
-   * private page, `file` of the page rejects with a `PrivateError`.
+   * private page, `file` of the page rejects with a `PrivateError`. `at`: the origins of further servers at which the page may be.
    */
-  async open(linkOrCid: string, options: { readonly key?: string | null } = {}): Promise<LinkedPage> {
+  async open(linkOrCid: string, options: { readonly key?: string | null; readonly at?: readonly string[] } = {}): Promise<LinkedPage> {
     const place = pageOfLink(linkOrCid, new URL(this.address).origin)
-    return this.join({ ...place, key: options.key ?? place.key })
+    return this.join({ ...place, key: options.key ?? place.key }, null, options.at)
   }
 
   /** Shares files from this tab until the page is closed. Rejects with a `ContentError` if they cannot be a page. */

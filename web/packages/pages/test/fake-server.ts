@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Connection, ConnectionState, Reply, Topic, TopicEvents } from '@watchfire/client/connection'
 import type { Have } from '../src/swarm/api.ts'
 import type { FakeClock } from './fake-clock.ts'
@@ -33,6 +34,11 @@ export class FakeServer {
   readonly traceparents: unknown[] = []
   readonly reports: unknown[] = []
   readonly members: FakePeer[] = []
+  /** Other servers, by their end points. */
+  readonly others = new Map<string, FakeServer>()
+  /** Whether a peer has the id of the key that its join names, unless another peer has it. */
+  hasKeys = false
+  #elsewhere: readonly string[] = []
   #ids = 0
 
   constructor(clock: FakeClock) {
@@ -43,9 +49,15 @@ export class FakeServer {
     return new FakeConnection(this)
   }
 
+  /** Names other servers that have every page. */
+  nameElsewhere(servers: readonly string[]): void {
+    this.#elsewhere = servers
+    for (const member of this.members) this.#send(member, 'elsewhere', { servers })
+  }
+
   addMember(connection: FakeConnection, topic: string, events: TopicEvents): FakePeer {
-    const id = (++this.#ids).toString(16).padStart(16, '0')
     const params = events.params?.() ?? {}
+    const id = this.#newId(params['peer_key'])
     const have = params['have'] as Have
     const kind = params['kind'] as string | undefined
     if (params['traceparent'] !== undefined) this.traceparents.push(params['traceparent'])
@@ -54,7 +66,8 @@ export class FakeServer {
     const firstHolder = peers.find(({ have }) => have === 'all')?.peer
     const member: FakePeer = { id, connection, topic, events, have, kind, firstHolder, joined: true }
     this.members.push(member)
-    this.#schedule(member, () => events.joined?.({ peer: id, peers, counts: this.#counts(topic) }))
+    const elsewhere = this.#elsewhere.length > 0 ? { elsewhere: this.#elsewhere } : {}
+    this.#schedule(member, () => events.joined?.({ peer: id, peers, counts: this.#counts(topic), ...elsewhere }))
     for (const other of others.slice(-this.introductions)) this.#send(other, 'peer_joined', introduction(member))
     this.#recount(topic, others.filter((other) => other.have === 'all').length)
     return member
@@ -82,6 +95,12 @@ export class FakeServer {
     }
     const peers = this.#on(member.topic).filter((other) => other !== member)
     return { status: 'ok', response: { peers: peers.map(introduction) } }
+  }
+
+  #newId(key: unknown): string {
+    const ofKey = this.hasKeys && typeof key === 'string' ? createHash('sha256').update(key).digest('hex').slice(0, 16) : null
+    if (ofKey !== null && this.members.every(({ id }) => id !== ofKey)) return ofKey
+    return (++this.#ids).toString(16).padStart(16, '0')
   }
 
   #relay(from: FakePeer, data: Uint8Array): Reply {
@@ -197,13 +216,14 @@ export class FakeConnection implements Connection {
     }
   }
 
-  /** The connection breaks. Every topic is joined again after a second. */
-  break(): void {
+  /** The connection breaks. Every topic is joined again after this many milliseconds; `null`: never. */
+  break(milliseconds: number | null = 1000): void {
     for (const topic of this.#topics) {
       if (topic.member === null) continue
       this.#server.removeMember(topic.member)
       topic.events.lost?.()
-      this.#server.clock.after(1000, () => {
+      if (milliseconds === null) continue
+      this.#server.clock.after(milliseconds, () => {
         if (this.#topics.includes(topic)) topic.member = this.#server.addMember(this, topic.name, topic.events)
       })
     }
@@ -211,6 +231,12 @@ export class FakeConnection implements Connection {
 
   verify(): Promise<void> {
     return Promise.resolve()
+  }
+
+  connect(endPoint: string): FakeConnection {
+    const other = this.#server.others.get(endPoint)
+    if (other === undefined) throw new Error(`no server at ${endPoint}`)
+    return other.connect()
   }
 
   close(): void {

@@ -20,7 +20,7 @@ export {
 } from './message.ts'
 export type { Block, HeadMessage, Message, ReceivedMessage, ReceivedWithHeads, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './output.ts'
-export type { PeerId } from './peer.ts'
+export { peerOf, type PeerId } from './peer.ts'
 export { RecentSet } from './recent-set.ts'
 export { MILLI, SECOND } from './time.ts'
 export type { PeerTotals } from './totals.ts'

@@ -22,3 +22,8 @@ export function comparePeers(a: PeerId, b: PeerId): number {
   if (a === b) return 0
   return a < b ? -1 : 1
 }
+
+/** The peer that a frame begins with: its sender, or its receiver. */
+export function peerOf(frame: ArrayBuffer): PeerId {
+  return new DataView(frame).getBigUint64(0).toString(16).padStart(16, '0') as PeerId
+}

@@ -6,7 +6,7 @@ import { pattern } from '../../test/pattern.ts'
 import { listFiles } from './read-files.ts'
 import { MemoryBlockStore } from './block-store.ts'
 import { parseCid } from './cid.ts'
-import { hashEntries } from './shard.ts'
+import { hashEntries } from './build-shards.ts'
 import { ITEMS_PER_TASK, nextTask } from './tasks.ts'
 import { readVectors } from '../../test/vectors.ts'
 

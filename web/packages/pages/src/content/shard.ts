@@ -1,17 +1,13 @@
 import { isSameBytes, utf8, type Bytes } from './bytes.ts'
-import { cidOf, DAG_PB, type Cid } from './cid.ts'
-import { encodePbNode, type PbLink } from './dag-pb.ts'
-import { ContentError, malformed } from './error.ts'
+import type { PbLink } from './dag-pb.ts'
+import { malformed } from './error.ts'
 import { murmur3 } from './murmur3.ts'
-import { MessageWriter } from './protobuf.ts'
-import { forEachItem, ItemCount, nextTask, sorted, type PausingWork } from './tasks.ts'
 
 /** Sharded directories (HAMT): a directory too large for one node is split by the hashes of its names. */
 export const SHARD_TYPE = 5
 /** murmur3-x64-64 in the multicodec table, which every implementation uses. */
-const HASH_TYPE = 0x22
-/** The fanout of shards that are built, as in kubo, and the largest fanout that is read. */
-const FANOUT = 256
+export const HASH_TYPE = 0x22
+/** The fanouts that are read. */
 const FANOUT_MIN = 8
 const FANOUT_MAX = 1024
 const HASH_BITS = 64
@@ -80,61 +76,6 @@ export function fanoutOf({ fanout }: Pick<ShardHead, 'fanout'>): number {
   return fanout
 }
 
-export interface HashedEntry {
-  readonly link: PbLink & { dagBytes: number }
-  readonly hash: bigint
-}
-
-/** Entries in the order of their hashes. Throws if two names have the same hash. */
-export function* hashEntries(links: readonly (PbLink & { dagBytes: number })[]): PausingWork<HashedEntry[]> {
-  const entries: HashedEntry[] = []
-  const count = new ItemCount()
-  yield* forEachItem(links, (link) => entries.push({ link, hash: hashOf(link.name) }), count)
-  const inOrder = yield* sorted(entries, (a, b) => (a.hash < b.hash ? -1 : a.hash > b.hash ? 1 : 0), count)
-  for (const [i, { hash, link }] of inOrder.entries()) {
-    if (hash === inOrder[i + 1]?.hash) throw new ContentError({ kind: 'bad-path', path: link.name })
-  }
-  return inOrder
-}
-
-/**
- * Builds the shards for entries whose hashes have the same first `bits`, few of them in a task. The block of the outermost shard comes
- * last.
- */
-export async function* buildShards(
-  entries: readonly HashedEntry[],
-  bits = 0,
-  count = new ItemCount(),
-): AsyncGenerator<{ cid: Cid; block: Bytes; size: number }, { cid: Cid; dagBytes: number }> {
-  const links: (PbLink & { dagBytes: number })[] = []
-  const slots: number[] = []
-  const step = Math.log2(FANOUT)
-  const slotOfEntry = ({ hash }: HashedEntry) => slotOf(hash, bits, FANOUT)
-  for (let from = 0; from < entries.length; ) {
-    const first = entries[from]
-    if (first === undefined) break
-    const slot = slotOfEntry(first)
-    let to = from + 1
-    for (let next = entries[to]; next !== undefined && slotOfEntry(next) === slot; next = entries[to]) to++
-    const name = slotName(slot, FANOUT)
-    slots.push(slot)
-    if (to - from === 1) {
-      links.push({ ...first.link, name: name + first.link.name })
-    } else {
-      const below = yield* buildShards(entries.slice(from, to), bits + step, count)
-      links.push({ ...below, name })
-    }
-    from = to
-  }
-  // Chromium has the hash of a short block without waiting.
-  if (count.isPauseDue(links.length)) await nextTask()
-  const data = new MessageWriter().uint(1, SHARD_TYPE).bytes(2, bitmapOf(slots)).uint(5, HASH_TYPE).uint(6, FANOUT)
-  const block = encodePbNode({ links, data: data.finish() })
-  const cid = await cidOf(DAG_PB, block)
-  yield { cid, block, size: block.length }
-  return { cid, dagBytes: links.reduce((sum, link) => sum + link.dagBytes, block.length) }
-}
-
 export const hashOf = (name: string) => murmur3(utf8(name))
 
 /** The slot of a hash in a shard whose names have the same first `bits`. A hash without further bits has none, -1. */
@@ -146,10 +87,10 @@ export function slotOf(hash: bigint, bits: number, fanout: number): number {
 /** Hexadecimal digits before each name in a shard. */
 const slotDigits = (fanout: number) => Math.ceil(Math.log2(fanout) / 4)
 
-const slotName = (slot: number, fanout: number) => slot.toString(16).toUpperCase().padStart(slotDigits(fanout), '0')
+export const slotName = (slot: number, fanout: number) => slot.toString(16).toUpperCase().padStart(slotDigits(fanout), '0')
 
 /** One bit for each used slot. Slot 0 is the lowest bit. Leading zeros are left out. */
-function bitmapOf(slots: readonly number[]): Bytes {
+export function bitmapOf(slots: readonly number[]): Bytes {
   const bytes = new Uint8Array(FANOUT_MAX / 8)
   for (const slot of slots) {
     const at = bytes.length - 1 - Math.floor(slot / 8)

@@ -62,8 +62,8 @@ export function parseLimits(body: unknown): Limits {
     if (typeof value !== 'number' || !Number.isSafeInteger(value) || value <= 0) continue
     all.set(name, {
       value,
-      unit: typeof unit === 'string' ? unit : '',
-      whenReached: typeof whenReached === 'string' ? whenReached : '',
+      unit: textOf(unit, /^/) ?? '',
+      whenReached: textOf(whenReached, /^/) ?? '',
     })
   }
   const value = (name: string, ours: number) => all.get(name)?.value ?? ours

@@ -20,7 +20,7 @@ function newStore([root, pageBytesMax, after]: Parameters<MakeBlockStore>, hasLe
   return new DiskBlockStore({
     bytesMax: dagBytesMax(pageBytesMax),
     // Loaded when there is something to write or to restore.
-    open: () => import('./browser-disk.ts').then(({ openDisk }) => openDisk(root.key)),
+    open: () => import('./browser-disk.ts').then((disk) => disk.openDisk(root.key)),
     hasLeftovers,
     after,
   })

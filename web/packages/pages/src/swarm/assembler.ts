@@ -14,22 +14,16 @@ const IDLE_MAX: Millis = 30_000
  * Bytes of incomplete messages of all peers of a page. When the limit is reached, the message of the next segment is
  * dropped.
  */
-export class AssemblyBudget {
+export interface AssemblyBudget {
   readonly bytesMax: number
-  bytes = 0
-
-  constructor(bytesMax: number) {
-    this.bytesMax = bytesMax
-  }
+  bytes: number
 }
 
-export type Assembled =
-  | { readonly kind: 'partial' }
-  | { readonly kind: 'complete'; readonly message: Bytes }
-  /** No honest peer sends this. */
-  | { readonly kind: 'malformed' }
-  /** There was no room, so the message was dropped. Its blocks will be requested again. */
-  | { readonly kind: 'dropped' }
+/**
+ * The whole message, or the reason why there is none yet. `malformed`: no honest peer sends this. `dropped`: there was no room for the
+ * message, and its blocks will be requested again.
+ */
+export type Assembled = Bytes | 'partial' | 'malformed' | 'dropped'
 
 interface Unfinished {
   readonly total: number
@@ -49,24 +43,22 @@ export class Assembler {
 
   add(now: Millis, { message, offset, total, bytes }: Segment): Assembled {
     this.#forgetIdle(now)
-    if (total === 0 || total > MESSAGE_BYTES_MAX || bytes.length === 0 || offset + bytes.length > total) {
-      return { kind: 'malformed' }
-    }
-    if (bytes.length === total) return { kind: 'complete', message: bytes }
+    if (total === 0 || total > MESSAGE_BYTES_MAX || bytes.length === 0 || offset + bytes.length > total) return 'malformed'
+    if (bytes.length === total) return bytes
     const unfinished = this.#messages.get(message) ?? this.#begin(message, total, now)
-    if (unfinished.total !== total) return { kind: 'malformed' }
+    if (unfinished.total !== total) return 'malformed'
     const before = unfinished.segments.get(offset)
-    if (before !== undefined) return { kind: before.length === bytes.length ? 'partial' : 'malformed' }
-    if (unfinished.segments.size >= SEGMENTS_MAX || unfinished.bytes + bytes.length > total) return { kind: 'malformed' }
+    if (before !== undefined) return before.length === bytes.length ? 'partial' : 'malformed'
+    if (unfinished.segments.size >= SEGMENTS_MAX || unfinished.bytes + bytes.length > total) return 'malformed'
     if (this.#budget.bytes + bytes.length > this.#budget.bytesMax) {
       this.#forget(message)
-      return { kind: 'dropped' }
+      return 'dropped'
     }
     unfinished.segments.set(offset, bytes)
     unfinished.bytes += bytes.length
     unfinished.grewAt = now
     this.#budget.bytes += bytes.length
-    return unfinished.bytes === total ? this.#finish(message, unfinished) : { kind: 'partial' }
+    return unfinished.bytes === total ? this.#finish(message, unfinished) : 'partial'
   }
 
   /** Drops all incomplete messages. */
@@ -89,10 +81,10 @@ export class Assembler {
     const inOrder = [...segments].sort(([a], [b]) => a - b)
     let end = 0
     for (const [offset, bytes] of inOrder) {
-      if (offset !== end) return { kind: 'malformed' }
+      if (offset !== end) return 'malformed'
       end += bytes.length
     }
-    return { kind: 'complete', message: concat(inOrder.map(([, bytes]) => bytes)) }
+    return concat(inOrder.map(([, bytes]) => bytes))
   }
 
   #forgetIdle(now: Millis): void {

@@ -24,12 +24,7 @@ function world() {
     const blocks = sends.map((cid) => ({ cid, data: new Uint8Array(1) }))
     availability.handleInput({ kind: 'message', peer, message, blocks, skippedEntries: 0, skippedBlocks: 0 } satisfies Input)
   }
-  const copies = () => [
-    ...availability.copiesOf(
-      cids.map(({ key }) => key),
-      () => false,
-    ).copies,
-  ]
+  const copies = () => [...availability.copiesOf(cids, () => false).copies]
   return { availability, says, copies }
 }
 

@@ -56,11 +56,12 @@ export class BlockAvailability {
   }
 
   /** The peers that have these blocks. */
-  copiesOf(keys: readonly CidKey[], isNode: (peer: PeerId) => boolean): Copies {
-    const copies = new Uint8Array(keys.length)
-    const inNodes = new Uint8Array(keys.length)
-    const holders = new Uint32Array(keys.length)
-    const numbers = Int32Array.from(keys, (key) => this.#numbers.get(key) ?? -1)
+  copiesOf(cids: readonly Cid[], isNode: (peer: PeerId) => boolean): Copies {
+    const { length } = cids
+    const copies = new Uint8Array(length)
+    const inNodes = new Uint8Array(length)
+    const holders = new Uint32Array(length)
+    const numbers = Int32Array.from(cids, ({ key }) => this.#numbers.get(key) ?? -1)
     let peer = 0
     let nodes = 0
     for (const [id, { have, blocks }] of this.#peers) {
@@ -68,7 +69,7 @@ export class BlockAvailability {
       peer++
       const more = isNode(id) ? 1 : 0
       if (more === 1) nodes |= mark
-      for (let i = 0; i < keys.length; i++) {
+      for (let i = 0; i < length; i++) {
         if (have !== 'all' && !blocks.has(numbers[i] ?? -1)) continue
         copies[i] = Math.min(255, (copies[i] ?? 0) + 1)
         inNodes[i] = Math.min(255, (inNodes[i] ?? 0) + more)
@@ -109,10 +110,7 @@ export function mapBlocks(
   isNode: (peer: PeerId) => boolean,
 ): BlockMap {
   const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
-  const known = availability.copiesOf(
-    blocks.map(({ key }) => key),
-    isNode,
-  )
+  const known = availability.copiesOf(blocks, isNode)
   return { here, elsewhere: known.copies, rarest: rarestOf(here, known) }
 }
 
@@ -143,7 +141,5 @@ function rarestOf(here: Uint8Array, { copies: elsewhere, inNodes, holders, nodes
 }
 
 function onesOf(bits: number): number {
-  let count = 0
-  for (let rest = bits >>> 0; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count++
-  return count
+  return (bits >>> 0).toString(2).replaceAll('0', '').length
 }

@@ -31,12 +31,11 @@ export class Alarm {
     this.#extraWaitMax = extraWaitMax
   }
 
-  /** A time in the past is now. */
+  /** Sets the timer for this time, unless it is set for an earlier one. A time in the past is now. */
   set(at: Millis): void {
-    if (at === this.at) return
+    if (at >= this.at) return
     this.stop()
     this.at = at
-    if (at === Infinity) return
     const now = this.#clock.now()
     const due = Math.max(at, now)
     this.#stop = this.#clock.after(due - now, () => {

@@ -18,6 +18,7 @@ export function withDeclinedCalls(connection: Connection): Connection {
     },
     subscribe: (listener) => connection.subscribe(listener),
     join: (name, names, events) => joinDeclining(connection, name, names, events),
+    connect: (endPoint) => withDeclinedCalls(connection.connect(endPoint)),
     verify: () => connection.verify(),
     close: () => connection.close(),
   }

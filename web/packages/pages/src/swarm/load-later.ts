@@ -8,9 +8,9 @@ import type { LoadDirectConnections } from './direct-paths.ts'
  */
 export const loadDialling: LoadDirectConnections | undefined =
   typeof RTCPeerConnection === 'function' && typeof WebTransport === 'function'
-    ? () => import('./direct/late-dialling.ts').then(({ browserLateDialling }) => browserLateDialling)
+    ? () => import('./direct/late-dialling.ts').then((dialling) => dialling.browserLateDialling)
     : undefined
 
 /** For `PageDeps.live`: loads the code of live pages when the first block of a page says that it is live. */
-export const loadLive: LoadLivePage = async (root, beginning, store) =>
-  (await import('./live/index.ts')).LivePage.resume(root, beginning, store)
+export const loadLive: LoadLivePage = (root, beginning, store) =>
+  import('./live/index.ts').then((live) => live.LivePage.resume(root, beginning, store))

@@ -83,11 +83,12 @@ export class Outgoing {
   /**
    * Takes the messages that a direct connection carries from now on: the long ones that have not begun, and all short ones, so that
    * these arrive in order. The server may refuse a short message that is on its way, and one that it has relayed may be late. So the
-   * first ones are the last short messages that the server has relayed. The receiver ignores those that it has read.
+   * first ones are the last short messages that the server has relayed. The receiver ignores those that it has read. `isAll`: also the
+   * long ones that have begun, because the server cannot reach the peer.
    */
-  takeForDirect(): UnsentMessage[] {
+  takeForDirect(isAll = false): UnsentMessage[] {
     const isTaken = ({ message: { bytes }, ranges }: Sending) =>
-      isShort(bytes) || ranges.reduce((sum, [from, to]) => sum + to - from, 0) === bytes.length
+      isAll || isShort(bytes) || ranges.reduce((sum, [from, to]) => sum + to - from, 0) === bytes.length
     const taken = this.#messages.filter(isTaken)
     this.#messages = this.#messages.filter((each) => !taken.includes(each))
     return [...this.#relayed.splice(0), ...taken.map(({ message }) => message)]

@@ -1,8 +1,9 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { isSameBytes, MemoryBlockStore } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
-import type { PeerId } from '../bitswap/index.ts'
+import { encodeMessage, type PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
+import type { DirectConnectionsDeps } from './direct-paths.ts'
 import { directConnections } from './direct/index.ts'
 import { encodeSignal, type Signal } from './direct/signal.ts'
 import { FakeRtcNetwork } from '../../test/fake-rtc-network.ts'
@@ -372,5 +373,42 @@ describe('a peer that sends invalid signals', () => {
     sendSignals(new TextEncoder().encode(`{"from": "${server.members[1]?.id}", "kind": "nonsense"}`))
     await clock.until(() => holder.state.peersDropped === 1)
     expect(holder.state.peers.map(({ id }) => id)).toEqual([server.members[1]?.id])
+  })
+})
+
+describe('peers that fall silent', () => {
+  it('are a reason to ask for the server also if the last one sent only a copy of what was read', async () => {
+    const published = await film(1000)
+    const line = server.connect()
+    const verify = vi.spyOn(line, 'verify')
+    let emit: DirectConnectionsDeps['emit'] = () => {}
+    const none = {
+      size: 0,
+      connect() {},
+      handleSignal() {},
+      forget() {},
+      closeAll() {},
+      close() {},
+      status: () => ({ kind: 'untried' }) as const,
+    }
+    const make = (deps: DirectConnectionsDeps) => {
+      emit = deps.emit
+      return none
+    }
+    const session = openPage(published.root, { connection: line, limits: defaultLimits, clock, direct: () => Promise.resolve(make) })
+    await clock.until(() => session.state.presence.kind === 'joined')
+    const topic = server.connect().join(`page:${published.root}`, [], { params: () => ({ have: 'none' }) })
+    await clock.until(() => topic.isJoined())
+    const [self, peer] = server.members.map(({ id }) => id as PeerId) as [PeerId, PeerId]
+    void topic.push('signal', encodeSignalFrame(self, new Uint8Array(1)))
+    await clock.until(() => verify.mock.calls.length === 1)
+    const bytes = encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])
+    for (const calls of [2, 3]) {
+      // By now, the tab searches for peers at the most every ten seconds.
+      await pass(61_000)
+      emit({ kind: 'segment', peer, segment: { message: 1, offset: 0, total: bytes.length, bytes } })
+      await pass(2000)
+      expect(verify).toHaveBeenCalledTimes(calls)
+    }
   })
 })

@@ -13,10 +13,11 @@ import {
 } from '../content/index.ts'
 import { pattern } from '../../test/pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
-import { encodeMessage, Exchange, type PeerId } from '../bitswap/index.ts'
+import { defaultLimits as exchangeLimits, encodeMessage, Exchange, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '@watchfire/client/connection'
 import { defaultLimits } from '../limits/index.ts'
 import { openPage, publish, type PageSession, type PageState, type Publication, type Source } from './index.ts'
+import { firstMessage } from './page-client.ts'
 import { FakeClock } from '../../test/fake-clock.ts'
 import { FakeServer, type FakeConnection } from '../../test/fake-server.ts'
 import { encodeRelayFrame } from './segment.ts'
@@ -154,6 +155,22 @@ describe('a published file', () => {
     await expect(publish([])).rejects.toThrow(ContentError)
     await expect(publish([file(10)], { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
   })
+})
+
+describe('the request that goes with the join', () => {
+  it.each(['bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e', 'bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi'])(
+    'is the first message of an exchange: %s',
+    (text) => {
+      const root = parseCid(text)
+      const exchange = new Exchange(0n, exchangeLimits)
+      const peer = eldest() as PeerId
+      exchange.handle(0, { kind: 'want', wants: [{ cid: root, length: null, urgency: root.codec === RAW ? 0 : 1 }] })
+      exchange.handle(0, { kind: 'connected', peer, isProvider: true })
+      exchange.handle(0, { kind: 'writable', peer, roomBytes: 4 << 20 })
+      const output = exchange.pollOutput()
+      expect(output?.kind === 'send' && encodeMessage(output.message, output.blocks)).toEqual(firstMessage(root))
+    },
+  )
 })
 
 describe('a published directory', () => {

@@ -1,4 +1,4 @@
-import type { Connection, Reply, Topic } from '@watchfire/client/connection'
+import type { Connection, TopicEvents } from '@watchfire/client/connection'
 import {
   defaultLimits,
   encodeMessage,
@@ -14,12 +14,12 @@ import {
   type Output as ExchangeOutput,
   type PeerId,
   type ReceivedWithHeads,
+  type WantEntry,
 } from '../bitswap/index.ts'
 import {
   dagBytesMax,
   MemoryBlockStore,
   problemSentence,
-  RAW,
   type BlockStore,
   type Bytes,
   type Cid,
@@ -47,7 +47,8 @@ import { LazyDirectConnections } from './direct/lazy-connections.ts'
 import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
-import { EVENTS, FIRST_HOLDER, PageProtocol, type Output } from './page-protocol.ts'
+import { PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
+import { joinPage, type JoinedPage } from './page-topic.ts'
 import type { StunServer } from './server-messages.ts'
 import { StateNotifier } from './state-notifier.ts'
 import { SuperSeeding } from './super-seeding.ts'
@@ -59,6 +60,8 @@ const SUPER_SEEDING_BYTES_MIN = 3 << 20
 const EARLY_HEADS_MAX = 64
 /** Longer than a valid head. */
 const EARLY_HEAD_BYTES_MAX = 256
+/** The priority of the first block that an exchange requests, if no reader waits for it. */
+const FIRST_PRIORITY = 2 ** 31 - 1 - 64
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20
 /**
@@ -81,7 +84,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #content: PageContent
   readonly #superSeeding: SuperSeeding
   readonly #availability: BlockAvailability
-  readonly #topic: Topic
+  readonly #joined: JoinedPage
   /** `null`: none. */
   readonly #direct: LazyDirectConnections | null
   readonly #connection: Connection
@@ -148,9 +151,10 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         send: (to, signal) => new Promise((resolve) => this.#run((protocol, now) => protocol.sendSignal(now, to, signal, resolve))),
         emit: (event) => {
           if (event.kind === 'up') this.#trace?.noteConnected(event.peer)
-          this.#protocol.handleDirect(clock.now(), event)
-          // Most segments are one of many in a message, and have no outputs.
-          if (event.kind !== 'segment' || this.#protocol.hasOutputs) this.#settle()
+          const now = clock.now()
+          this.#protocol.handleDirect(now, event)
+          // Most segments are one of many in a message. They have no outputs, and the alarm for silence is set already.
+          if (event.kind !== 'segment' || this.#protocol.hasOutputs || this.#protocolAlarm.at > now + QUIET_MAX) this.#settle()
         },
       })
     if (this.#direct !== null) globalThis.addEventListener?.('pagehide', this.#closeDirect)
@@ -158,20 +162,20 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     // First, so that the join says how much of the page is here.
     this.#content.findLocalBlocks()
     this.#noteHave()
-    this.#topic = connection.join(`page:${root.key}`, EVENTS, {
+    const events: Required<TopicEvents> = {
       params: () => ({ ...this.#protocol.joinParams(), ...(this.#trace && { traceparent: this.#trace.ofJoin }) }),
       first: () => {
         // A traced load sends its trace to each peer, in another message.
-        const needsRoot = this.#content.needsRoot && this.#trace === null
-        const message = needsRoot ? firstMessage(root, bitswapLimits) : null
-        const settle = (reply: Reply) => this.#run((protocol, now) => protocol.handleFirstReply(now, reply))
-        return message && { event: 'relay', payload: this.#protocol.requestFirst(message), settle }
+        if (!this.#content.needsRoot || this.#trace !== null) return null
+        const { payload, settle } = this.#protocol.requestFirst(firstMessage(root))
+        return { event: 'relay', payload, settle: (reply) => this.#run((_protocol, now) => settle(now, reply)) }
       },
       joined: (response) => this.#run((protocol, now) => protocol.handleJoined(now, response)),
       refused: (response) => this.#run((protocol) => protocol.handleRefused(response)),
       lost: () => this.#run((protocol, now) => protocol.handleLost(now)),
       message: (event, payload) => this.#run((protocol, now) => protocol.handleEvent(now, event, payload)),
-    })
+    }
+    this.#joined = joinPage(`page:${root.key}`, this.#protocol, events, deps)
     this.#content.start()
     this.#isSettling = false
     this.#settle()
@@ -245,10 +249,10 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
 
   close(): void {
     this.#isClosed = true
-    this.#notifier.close()
+    this.#notifier.stop()
     this.#heads?.stop()
     this.#superSeeding.stop()
-    this.#topic.leave()
+    this.#joined.topic.leave()
     this.#end()
     this.#direct?.close()
     globalThis.removeEventListener?.('pagehide', this.#closeDirect)
@@ -317,21 +321,21 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     }
     this.#isSettling = false
     if (this.#isClosed) return
-    // An early tick does no harm, so a later time waits for the timer that is set.
-    this.#exchangeAlarm.set(Math.min(this.#exchangeAlarm.at, (this.#exchange.nextWake() ?? Infinity) / MILLI))
-    this.#protocolAlarm.set(Math.min(this.#protocolAlarm.at, this.#protocol.nextWake()))
+    // An early tick does no harm.
+    this.#exchangeAlarm.set((this.#exchange.nextWake() ?? Infinity) / MILLI)
+    this.#protocolAlarm.set(this.#protocol.nextWake())
     this.#notify()
   }
 
   #perform(output: Output): void {
     switch (output.kind) {
       case 'push':
-        void this.#topic
+        void this.#joined.topic
           .push(output.event, output.payload)
           .then((reply) => this.#run((protocol, now) => protocol.handleReply(now, output.ref, reply)))
         return
       case 'leave':
-        this.#topic.leave()
+        this.#joined.topic.leave()
         return
       case 'joined':
         this.#trace?.noteJoined(output.peers)
@@ -375,6 +379,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         return
       case 'quiet':
         void this.#connection.verify()
+        this.#joined.topic.verify?.()
         return
     }
   }
@@ -455,7 +460,10 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
 
   /** The part of the page that is here may have changed. */
   #noteHave(): void {
-    this.#protocol.setHave(this.#content.have, this.#content.progress.bytesTotal)
+    const { blocksDone, bytesTotal } = this.#content.progress
+    // The root is here. A live page has its heads by now.
+    if (blocksDone > 0) this.#earlyHeads.length = 0
+    this.#protocol.setHave(this.#content.have, bytesTotal)
     this.#reportTrace()
   }
 
@@ -463,7 +471,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   #reportTrace(): void {
     if (this.#trace === null || this.#content.have !== 'all' || this.#protocol.presence.kind !== 'joined') return
     const report = this.#trace.report()
-    if (report !== null) void this.#topic.push('trace', report)
+    if (report !== null) void this.#joined.topic.push('trace', report)
   }
 
   #openLive(page: LivePage, bytesMax: number, onChange: () => void): void {
@@ -474,12 +482,12 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       drop: (peer: PeerId) => this.#run((protocol, now) => protocol.ban(now, peer, 'malformed')),
     }
     this.#heads = page.open({ store: this.#store, bytesMax, clock: this.#clock, peers, onChange })
-    for (const early of this.#earlyHeads) this.#heads.receive(...early)
+    for (const early of this.#earlyHeads.splice(0)) this.#heads.receive(...early)
   }
 
   #handleHeads(peer: PeerId, received: HeadMessage): void {
     if (this.#heads !== null) this.#heads.receive(peer, received)
-    else if (this.#earlyHeads.length < EARLY_HEADS_MAX) {
+    else if (this.#content.progress.blocksDone === 0 && this.#earlyHeads.length < EARLY_HEADS_MAX) {
       // Copies, because the message can be much longer.
       const heads = received.heads.map((head) => head.slice(0, EARLY_HEAD_BYTES_MAX))
       this.#earlyHeads.push([peer, { heads, vouched: [] }])
@@ -487,6 +495,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   }
 
   #notify(): void {
+    if (this.#isClosed) return
     const isWatched = this.#content.live?.hasNews === true
     this.#notifier.notify(this.#phase, this.#protocol.presence, () => this.#content.settleFiles(), isWatched)
   }
@@ -522,16 +531,9 @@ async function receive(bytes: Bytes): Promise<ReceivedWithHeads | null> {
  * The request for the first block of a page. It goes to the server right after the join, so that it takes no round trip of its own.
  * The exchange makes the same message when the holder is known; it is not sent again then.
  */
-function firstMessage(root: Cid, limits: Limits): Bytes | null {
-  const exchange = new Exchange(0n, limits)
-  const peer = FIRST_HOLDER
-  exchange.handle(0, { kind: 'want', wants: [{ cid: root, length: null, urgency: root.codec === RAW ? 0 : 1 }] })
-  exchange.handle(0, { kind: 'connected', peer, isProvider: true })
-  exchange.handle(0, { kind: 'writable', peer, roomBytes: 4 << 20 })
-  for (let output = exchange.pollOutput(); output !== null; output = exchange.pollOutput()) {
-    if (output.kind === 'send') return encodeMessage(output.message, output.blocks, null)
-  }
-  return null
+export function firstMessage(root: Cid): Bytes {
+  const want: WantEntry = { cid: root, priority: FIRST_PRIORITY, cancel: false, kind: 'block', sendDontHave: true }
+  return encodeMessage({ full: false, wants: [want], presences: [], pendingBytes: 0 }, [])
 }
 
 function exchangeLimits(blocksInFlightMax: number): Limits {
@@ -559,6 +561,4 @@ const defaultStore: MakeBlockStore =
 
 /** WebRTC, if the browser has it. */
 const browserDirect: LoadDirectConnections | null =
-  typeof RTCPeerConnection === 'function'
-    ? () => import('./direct/index.ts').then(({ browserDirectConnections }) => browserDirectConnections)
-    : null
+  typeof RTCPeerConnection === 'function' ? () => import('./direct/index.ts').then((direct) => direct.browserDirectConnections) : null

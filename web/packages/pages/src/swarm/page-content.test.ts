@@ -12,12 +12,15 @@ async function publishedFile() {
   return { root: parseCid(publication.root), store: publication.store }
 }
 
-function open(root: ReturnType<typeof parseCid>, store: BlockStore, ownsStore = true) {
+function open(root: ReturnType<typeof parseCid>, store: BlockStore, ownsStore = true, onInputs = () => {}) {
   const inputs: Input[] = []
   const events: string[] = []
   const content = new PageContent(root, BYTES_MAX, store, ownsStore, {
     isOver: () => false,
-    handleInputs: (more) => inputs.push(...more),
+    handleInputs: (more) => {
+      onInputs()
+      inputs.push(...more)
+    },
     onHave: () => events.push('have'),
     onProblem: ({ fatal }) => events.push(fatal ? 'fatal' : 'problem'),
     onLive: () => {},
@@ -58,6 +61,20 @@ describe('page content', () => {
     expect(content.have).toBe('some')
     expect(content.blocks()?.cids.length).toBe(4)
     expect(events).toEqual(['have', 'have'])
+  })
+
+  it('reports that a part of a restored page is here before it requests the rest', async () => {
+    const { root, store } = await publishedFile()
+    const left = new MemoryBlockStore(BYTES_MAX)
+    left.put(root, (await store.read(root)) as Bytes)
+    const restored = Promise.resolve()
+    let reported = -1
+    const { content, inputs, events } = open(root, Object.assign(left, { restored }), true, () => (reported = events.length))
+    content.findLocalBlocks()
+    content.start()
+    expect([inputs, events]).toEqual([[], ['have']])
+    await restored
+    expect([inputs.map(({ kind }) => kind), reported]).toEqual([['stored', 'want'], 2])
   })
 
   it('stops wanting blocks when the store is full, and reports it once', async () => {

@@ -166,10 +166,11 @@ export class PageContent {
   }
 
   #apply(inputs: readonly Input[] | ContentError): void {
+    // First, because peers may hold their answers to the requests on a large page.
+    this.#deps.onHave()
     if (!(inputs instanceof ContentError)) this.#deps.handleInputs(inputs)
     else if (inputs.problem.kind === 'no-room') this.#stopForSpace(inputs)
     else this.#deps.onFailure(inputs)
-    this.#deps.onHave()
     const { beginning } = this.#download
     if (beginning) this.#begun ??= this.#beginLive(beginning)
   }

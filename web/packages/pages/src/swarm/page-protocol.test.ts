@@ -214,6 +214,14 @@ describe('messages that wait to be decoded', () => {
   })
 })
 
+describe('actions that are due later', () => {
+  it('are bounded: further ones are dropped', () => {
+    join()
+    for (let times = 0; times < 300; times++) protocol.handleEvent(now, 'available', {})
+    expect(pass(1000)).toHaveLength(256)
+  })
+})
+
 describe('silent peers', () => {
   it('are a reason to ask whether the server can be reached, once, while blocks are missing', () => {
     for (let times = 0; times < 10; times++) {
@@ -297,15 +305,36 @@ describe('messages to a peer', () => {
       [gone, [2 ** 31]],
     ] as const) {
       const message = new Uint8Array(9)
-      protocol.requestFirst(message)
+      const { settle } = protocol.requestFirst(message)
       join({ peer: ALICE, have: 'all' })
       protocol.send(now, ALICE, message)
       outputs()
       expect(pushes).toEqual([])
-      protocol.handleFirstReply(now, answer)
+      settle(now, answer)
       outputs()
       expect(relayed()).toEqual(expected)
     }
+  })
+
+  it('that went with an earlier join are no reason to send the one of a later join again', () => {
+    const message = new Uint8Array(9)
+    const early = protocol.requestFirst(message)
+    join({ peer: ALICE, have: 'all' })
+    protocol.handleLost(now)
+    const late = protocol.requestFirst(message)
+    join({ peer: BOB, have: 'all' })
+    early.settle(now, { status: 'timeout' })
+    expect([outputs(), relayed()]).toEqual([[], []])
+    late.settle(now, gone)
+    expect([outputs(), relayed()]).toEqual([[], [2 ** 31]])
+  })
+
+  it('are all sent after a later join without a request', () => {
+    protocol.requestFirst(new Uint8Array(9))
+    protocol.handleLost(now)
+    join({ peer: ALICE, have: 'all' })
+    send(9)
+    expect(relayed()).toHaveLength(1)
   })
 })
 
@@ -349,6 +378,25 @@ describe('a peer with a direct connection', () => {
     expect(calls).toEqual([`signal ${ALICE}`])
     protocol.handleDirect(now, { kind: 'misbehaved', peer: ALICE })
     expect(outputs()).toEqual(['disconnected aa', 'dropped invalidSignals'])
+  })
+})
+
+describe('a peer with a direct connection that the server cannot reach', () => {
+  it.each([
+    ['has left the server', gone, 1],
+    ['does not answer there', { status: 'timeout' }, 3],
+  ] as const)('stays, and gets what the relay has begun to send: it %s', (_what, answer, times) => {
+    join({ peer: ALICE, have: 'all' })
+    send(LONG)
+    const path = new FakePath()
+    protocol.handleDirect(now, { kind: 'up', peer: ALICE, path })
+    outputs()
+    for (let replies = 0; replies < times; replies++) {
+      expect(path.given).toEqual([])
+      expect(reply(answer)).toEqual([])
+    }
+    expect([path.given.map(({ id }) => id), pass(60_000), pushes]).toEqual([[2 ** 31], [], []])
+    expect(protocol.peers.get(ALICE)?.isDirect).toBe(true)
   })
 })
 

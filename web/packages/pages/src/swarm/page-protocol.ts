@@ -10,7 +10,7 @@ import {
 } from '../bitswap/index.ts'
 import type { Bytes, Cid } from '../content/index.ts'
 import type { Counts, Have, PeerKind, Presence } from './api.ts'
-import { AssemblyBudget } from './assembler.ts'
+import type { AssemblyBudget } from './assembler.ts'
 import type { Millis } from './clock.ts'
 import type { DirectConnections, DirectEvent, DirectStatus, MessagePath } from './direct-paths.ts'
 import type { SentSegment } from './outgoing.ts'
@@ -29,8 +29,6 @@ import {
 } from './server-messages.ts'
 import { Signals } from './signals.ts'
 
-/** The server's events on the topic of a page. */
-export const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'available', 'unavailable', 'denied']
 /** The operator has blocked this page. A join is rejected with this reason, and members get it as an event. */
 const DENIED = 'denied'
 /**
@@ -39,12 +37,14 @@ const DENIED = 'denied'
  */
 const AVAILABLE_DELAY_MAX: Millis = 1000
 /** As the destination of a relay frame: the first peer of the join reply that has the whole page. */
-export const FIRST_HOLDER = '0'.repeat(16) as PeerId
+const FIRST_HOLDER = '0'.repeat(16) as PeerId
 
 /** Peers of one page that this tab exchanges messages with. When the limit is reached, further peers are not added. */
 const PEERS_MAX = 64
 /** Banned peers that are remembered. When the limit is reached, the one banned first is forgotten. */
 const BANNED_MAX = 256
+/** Actions that are due later. When the limit is reached, further ones are dropped: each is about one peer, or asks for more peers. */
+const LATER_MAX = 256
 /** Bytes of incomplete messages of all peers: at most, a base, and how many times the page's size. */
 const ASSEMBLY_BYTES_MAX = 64 << 20
 const ASSEMBLY_BYTES_BASE = 1 << 20
@@ -69,7 +69,7 @@ const CALLS_TO_REQUEST_MAX = 6
  */
 const UNHEARD_MAX: Millis = 5_000
 /** Peers send something at least this often while a page loads. */
-const QUIET_MAX: Millis = 2_000
+export const QUIET_MAX: Millis = 2_000
 
 /** The reason why a peer was dropped. `malformed`: it sent bytes that cannot be decoded. */
 export type DropReason = Misbehaviour | 'malformed' | 'invalidSignals'
@@ -134,6 +134,8 @@ export interface PageProtocolOptions {
  */
 export class PageProtocol {
   presence: Presence = { kind: 'joining' }
+  /** The part of the page that is here. */
+  have: Have = 'none'
   stun: StunServer | null = null
   /** The id of this tab, which no other peer has. */
   self: PeerId | null = null
@@ -145,7 +147,6 @@ export class PageProtocol {
   readonly #budget: AssemblyBudget
   /** The request that went with the latest join. */
   #first: FirstRequest | null = null
-  #have: Have = 'none'
   #announced: Have = 'none'
   #isLarge = false
   /** When all peers are silent, unless one sends something before. `Infinity` after that. */
@@ -162,7 +163,10 @@ export class PageProtocol {
 
   constructor(options: PageProtocolOptions) {
     this.#options = options
-    this.#budget = new AssemblyBudget(Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * options.pageBytesMax))
+    this.#budget = {
+      bytesMax: Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * options.pageBytesMax),
+      bytes: 0,
+    }
   }
 
   get hasOutputs(): boolean {
@@ -185,7 +189,7 @@ export class PageProtocol {
     for (const [to, frame] of this.#signals.takeDue(now)) this.#pushSignal(to, frame)
     if (this.#quietAt <= now) {
       this.#quietAt = Infinity
-      if (this.#have !== 'all') this.#put({ kind: 'quiet' })
+      if (this.have !== 'all') this.#put({ kind: 'quiet' })
     }
     const due = this.#later.filter(({ at }) => at <= now)
     this.#later = this.#later.filter(({ at }) => at > now)
@@ -203,35 +207,39 @@ export class PageProtocol {
 
   /** Sets the part of the page that is here, and the bytes of the whole page. `null`: unknown. */
   setHave(have: Have, bytesTotal: number | null): void {
-    this.#have = have
+    this.have = have
     this.#isLarge = (bytesTotal ?? 0) >= LARGE_BYTES_MIN
     this.#announceHave()
   }
 
   #announceHave(): void {
-    if (this.#have === this.#announced || this.presence.kind !== 'joined') return
-    this.#announced = this.#have
-    this.#push('have', { have: this.#have }, () => {})
+    if (this.have === this.#announced || this.presence.kind !== 'joined') return
+    this.#announced = this.have
+    this.#push('have', { have: this.have }, () => {})
   }
 
   /** The parameters of the next join. Call it before `requestFirst`. */
   joinParams(): { readonly have: Have } {
-    this.#announced = this.#have
+    this.#announced = this.have
     this.#first = null
-    return { have: this.#have }
+    return { have: this.have }
   }
 
-  /** The frame of a request that goes with the next join. It is not sent again to the peer that gets it. */
-  requestFirst(message: Bytes): Bytes {
-    const id = this.#randomNumber()
-    this.#first = { id, message, peer: null, sent: null }
-    return encodeRelayFrame(FIRST_HOLDER, { message: id, offset: 0, total: message.length, bytes: message })
-  }
-
-  handleFirstReply(now: Millis, reply: Reply): void {
-    const sent = this.#first?.sent
-    // A message that the server could not deliver is sent again.
-    if (sent?.segment) this.#handleRelayReply(now, sent.peer, sent.segment, reply.status === 'ok' ? reply : { status: 'timeout' })
+  /**
+   * The frame of a request that goes with the next join. It is not sent again to the peer that gets it. `settle` is called with the
+   * server's reply, which may come after a later join.
+   */
+  requestFirst(message: Bytes): { readonly payload: Bytes; readonly settle: (now: Millis, reply: Reply) => void } {
+    const first: FirstRequest = { id: this.#randomNumber(), message, peer: null, sent: null }
+    this.#first = first
+    return {
+      payload: encodeRelayFrame(FIRST_HOLDER, { message: first.id, offset: 0, total: message.length, bytes: message }),
+      settle: (now, reply) => {
+        const { sent } = first
+        // A message that the server could not deliver is sent again.
+        if (sent?.segment) this.#handleRelayReply(now, sent.peer, sent.segment, reply.status === 'ok' ? reply : { status: 'timeout' })
+      },
+    }
   }
 
   /** The topic was joined. The server gives every peer a new id at each join. */
@@ -260,6 +268,8 @@ export class PageProtocol {
   /** The connection to the server is gone. */
   handleLost(now: Millis): void {
     this.presence = { kind: 'offline' }
+    // The next join may be one at another server, without a request.
+    this.#first = null
     this.#removeAll(now)
   }
 
@@ -291,7 +301,7 @@ export class PageProtocol {
       case 'available':
         this.#counts.setAvailable(now, true)
         // After a random time, so that not all viewers send requests at once.
-        if (this.#have !== 'all') this.#at(now + this.#options.random() * AVAILABLE_DELAY_MAX, () => this.#requestMorePeers(() => {}))
+        if (this.have !== 'all') this.#at(now + this.#options.random() * AVAILABLE_DELAY_MAX, () => this.#requestMorePeers(() => {}))
         break
       case 'unavailable':
         this.#counts.setAvailable(now, false)
@@ -317,7 +327,7 @@ export class PageProtocol {
   }
 
   #requestMorePeers(settle: (holders: readonly PeerId[]) => void): void {
-    if (this.#have === 'all' || this.presence.kind !== 'joined') {
+    if (this.have === 'all' || this.presence.kind !== 'joined') {
       settle([])
       return
     }
@@ -458,6 +468,8 @@ export class PageProtocol {
     } else if (reply.status === 'error') isReachable = peer.outgoing.handleError(now, segment, reply.response)
     else if (reply.status === 'timeout') isReachable = peer.outgoing.handleTimeout(segment)
     if (isReachable) this.#sendSegments(now, peer)
+    // The peer has lost the server, and not this tab.
+    else if (peer.isDirect) for (const message of peer.outgoing.takeForDirect(true)) this.#sendOnPath(now, peer, message)
     else this.remove(now, peer.id)
   }
 
@@ -640,7 +652,7 @@ export class PageProtocol {
   }
 
   #at(at: Millis, happen: (now: Millis) => void): void {
-    this.#later.push({ at, happen })
+    if (this.#later.length < LATER_MAX) this.#later.push({ at, happen })
   }
 
   #push(event: string, payload: Bytes | Record<string, unknown>, handleReply: (now: Millis, reply: Reply) => void): void {

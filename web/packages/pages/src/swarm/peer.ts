@@ -1,7 +1,7 @@
 import { RecentSet, type PeerId } from '../bitswap/index.ts'
 import { isSameBytes, type Bytes, type Cid } from '../content/index.ts'
 import type { Have, PeerKind } from './api.ts'
-import { Assembler, type AssemblyBudget } from './assembler.ts'
+import { Assembler, type Assembled, type AssemblyBudget } from './assembler.ts'
 import type { Millis } from './clock.ts'
 import type { MessagePath } from './direct-paths.ts'
 import { HELD_BYTES_MIN, Outgoing, UnreadBlocks, type SentSegment } from './outgoing.ts'
@@ -136,21 +136,21 @@ export class Peer {
   }
 
   /** A segment arrived. Returns the whole message if that was its last one and it was not read. `dropped`: there is nothing to do. */
-  receive(now: Millis, segment: Segment, isDirect: boolean): Bytes | 'partial' | 'malformed' | 'dropped' {
+  receive(now: Millis, segment: Segment, isDirect: boolean): Assembled {
     const wasRead = this.#read.has(segment.message)
     // Its sender does not know that: a direct connection broke before its acknowledgement, or the server's reply was late.
     if (wasRead && !isDirect) return 'dropped'
     const assembled = (isDirect ? this.direct : this.#relayed).add(now, segment)
-    if (assembled.kind === 'complete') {
-      if (!wasRead) return assembled.message
+    if (typeof assembled !== 'string') {
+      if (!wasRead) return assembled
       this.path?.acknowledge(segment.message)
       return 'dropped'
     }
-    if (assembled.kind === 'partial' && isDirect) {
+    if (assembled === 'partial' && isDirect) {
       if (now - this.#progressAt < PROGRESS_INTERVAL) return 'dropped'
       this.#progressAt = now
     }
-    return assembled.kind
+    return assembled
   }
 
   /**

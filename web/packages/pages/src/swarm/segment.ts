@@ -1,5 +1,5 @@
 import { concat, uint32, uint64, type Bytes, type Cid } from '../content/index.ts'
-import type { PeerId } from '../bitswap/index.ts'
+import { peerOf, type PeerId } from '../bitswap/index.ts'
 
 /** The length of the peer id at the start of a relay or signal frame: the receiver, or the sender. */
 const PEER_BYTES = 8
@@ -51,7 +51,7 @@ export function encodeRelayFrame(to: PeerId, segment: Segment): Bytes {
 /** Returns `null` if the frame is too short. The segment is a view of the frame. */
 export function decodeRelayFrame(frame: ArrayBuffer): { from: PeerId; segment: Segment } | null {
   const segment = decodeSegment(frame, PEER_BYTES)
-  return segment === null ? null : { from: senderOf(frame), segment }
+  return segment === null ? null : { from: peerOf(frame), segment }
 }
 
 /** Encodes a segment after the bytes that a frame begins with. */
@@ -79,13 +79,9 @@ export function encodeSignalFrame(to: PeerId, signal: Bytes): Bytes {
 /** Returns `null` if the frame is too short. */
 export function decodeSignalFrame(frame: ArrayBuffer): { from: PeerId; signal: Bytes } | null {
   if (frame.byteLength <= PEER_BYTES) return null
-  return { from: senderOf(frame), signal: new Uint8Array(frame, PEER_BYTES) }
+  return { from: peerOf(frame), signal: new Uint8Array(frame, PEER_BYTES) }
 }
 
 function encodePeer(peer: PeerId): Bytes {
   return uint64(BigInt(`0x${peer}`))
-}
-
-function senderOf(frame: ArrayBuffer): PeerId {
-  return new DataView(frame).getBigUint64(0).toString(16).padStart(16, '0') as PeerId
 }

@@ -1,9 +1,13 @@
 import type { PeerId } from '../bitswap/index.ts'
+import { isCount } from '../limits/count.ts'
 import { fieldsOf } from '../limits/fields.ts'
 import type { Counts, Have, PeerKind } from './api.ts'
 import type { Millis } from './clock.ts'
 
 /** Reads the server's messages on a page's topic. The input can be anything. */
+
+/** The server's events on the topic of a page. */
+export const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'available', 'unavailable', 'denied', 'elsewhere']
 
 export interface PeerInfo {
   readonly peer: PeerId
@@ -76,11 +80,8 @@ export function readJoinReply(payload: unknown): JoinReply {
 
 function readStun(payload: unknown): StunServer | null {
   const { host, port, second_port: second } = fieldsOf(payload)
-  if (!isPort(port)) return null
-  const secondPort = isPort(second) ? second : null
-  if (host === undefined) return { host: null, port, secondPort }
-  const isHost = typeof host === 'string' && /^(?:[\w.-]+|\[[\da-f:.]+\])$/i.test(host)
-  return isHost ? { host, port, secondPort } : null
+  if (!isPort(port) || !(host === undefined || (typeof host === 'string' && /^(?:[\w.-]+|\[[\da-f:.]+\])$/i.test(host)))) return null
+  return { host: host ?? null, port, secondPort: isPort(second) ? second : null }
 }
 
 function isPort(value: unknown): value is number {
@@ -102,8 +103,4 @@ export function readRefusal(payload: unknown): Refusal {
     retryAfter: isCount(retryAfter) ? retryAfter : null,
     max: isCount(max) ? max : 0,
   }
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }

@@ -22,7 +22,6 @@ export class StateNotifier {
   #stopTimer: (() => void) | null = null
   /** When the timer fires. */
   #timerAt: Millis = Infinity
-  #isClosed = false
 
   constructor(clock: Clock, state: () => PageState, listener: (state: PageState) => void) {
     this.#clock = clock
@@ -40,7 +39,6 @@ export class StateNotifier {
    * wait for it, so the listener is notified immediately, but not more often than every `NOTIFY_INTERVAL_MIN`.
    */
   notify(phase: Phase, presence: Presence, now: () => void, isWatched = false): void {
-    if (this.#isClosed) return
     if (phase !== this.#notified.phase || presence !== this.#notified.presence) {
       this.#notifyNow(now)
       return
@@ -54,8 +52,8 @@ export class StateNotifier {
     this.#stopTimer = this.#clock.after(due - time, () => this.#notifyNow(now))
   }
 
-  close(): void {
-    this.#isClosed = true
+  /** Cancels the notification that is due. */
+  stop(): void {
     this.#stopTimer?.()
   }
 

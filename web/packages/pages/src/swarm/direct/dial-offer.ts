@@ -1,3 +1,4 @@
+import { isCount } from '../../limits/count.ts'
 import { SIGNAL_BYTES_MAX } from './signal.ts'
 
 /** The addresses of a terminal, and the one that its router has. */
@@ -27,7 +28,7 @@ export function decodeDialOffer(bytes: Uint8Array): DialOffer | 'invalid' | null
   }
   const { kind, call, addresses, certificate, secret } = value
   if (kind !== 'web_transport') return null
-  if (typeof call !== 'number' || !Number.isInteger(call) || call < 0 || call >= 2 ** 32) return 'invalid'
+  if (!isCount(call) || call >= 2 ** 32) return 'invalid'
   if (!isHexadecimal(certificate, 64) || !isHexadecimal(secret, 32) || !Array.isArray(addresses)) return 'invalid'
   if (addresses.length === 0 || addresses.length > ADDRESSES_MAX || !addresses.every(isAddress)) return 'invalid'
   return { call, addresses, certificate, secret }

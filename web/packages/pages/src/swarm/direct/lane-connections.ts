@@ -1,4 +1,5 @@
 import { fieldsOf } from '../../limits/fields.ts'
+import { isCount } from '../../limits/count.ts'
 import type { Clock, Millis } from '../clock.ts'
 import type { DataChannel, RtcConnection } from './rtc-interfaces.ts'
 import { isOfDataAlone } from './signal.ts'
@@ -145,6 +146,6 @@ function readSignal(text: string): { lane: number; kind: 'offer' | 'answer'; sdp
     return null
   }
   const { lane, kind, sdp } = fieldsOf(value)
-  if (typeof lane !== 'number' || !Number.isInteger(lane) || lane < 1 || lane > 2 * LANES_MAX) return null
+  if (!isCount(lane) || lane < 1 || lane > 2 * LANES_MAX) return null
   return (kind === 'offer' || kind === 'answer') && isOfDataAlone(sdp) ? { lane, kind, sdp } : null
 }

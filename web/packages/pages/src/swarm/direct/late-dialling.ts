@@ -81,7 +81,7 @@ export class LateDialling implements DirectConnections {
   }
 }
 
-const load = () => import('./dialling-connections.ts').then(({ browserDialling }) => browserDialling)
+const load = () => import('./dialling-connections.ts').then((dialling) => dialling.browserDialling)
 
 /** Direct connections over the browser's `RTCPeerConnection`, and over `WebTransport` to terminals that offer it. */
 export const browserLateDialling = (deps: DirectConnectionsDeps): LateDialling =>

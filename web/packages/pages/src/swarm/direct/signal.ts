@@ -1,5 +1,6 @@
 import { textOf, utf8, type Bytes } from '../../content/index.ts'
 import { fieldsOf } from '../../limits/fields.ts'
+import { isCount } from '../../limits/count.ts'
 
 /** The longest signal in bytes that the server forwards. */
 export const SIGNAL_BYTES_MAX = 16 << 10
@@ -42,7 +43,7 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
     return null
   }
   const { kind, call, sdp, receipts, lanes, candidates, reason } = fieldsOf(value)
-  if (typeof call !== 'number' || !Number.isInteger(call) || call < 0 || call >= 2 ** 32) return null
+  if (!isCount(call) || call >= 2 ** 32) return null
   switch (kind) {
     case 'offer':
     case 'answer':

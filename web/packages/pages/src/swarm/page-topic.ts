@@ -1,0 +1,44 @@
+import type { Topic, TopicEvents } from '@watchfire/client/connection'
+import { fieldsOf } from '../limits/fields.ts'
+import type { PageDeps } from './api.ts'
+import type { PageProtocol } from './page-protocol.ts'
+import { EVENTS } from './server-messages.ts'
+
+/** A page that is joined, as the code for several servers sees it. */
+export interface JoinedPage {
+  readonly name: string
+  readonly deps: PageDeps
+  readonly protocol: Pick<PageProtocol, 'self' | 'have' | 'peers' | 'counts'>
+  /** Handles the events of the page. */
+  readonly events: Required<TopicEvents>
+  /** Handles the events of the topic at the own server. */
+  readonly home: Required<TopicEvents>
+  /** The secret of the latest join, from which servers derive the id of this tab. */
+  key: string
+  /** The topic at the own server, or at several. `verify` asks the others whether they can still be reached. */
+  topic: Topic & { verify?(): void }
+}
+
+/** Joins a page at its own server. When that server or `at` names others, code is loaded that joins the page there too. */
+export function joinPage(name: string, protocol: JoinedPage['protocol'], events: Required<TopicEvents>, deps: PageDeps): JoinedPage {
+  // If the code does not load, the next list of servers tries again.
+  const look = (servers: unknown) =>
+    (servers || deps.at?.length) && import('./away/index.ts').then(({ joinElsewhere }) => joinElsewhere(joined, servers)).catch(() => {})
+  const home = {
+    ...events,
+    params: () => {
+      // Not from `random`, of which peers know other numbers.
+      page.key = crypto.getRandomValues(new Uint32Array(5)).join()
+      return { ...events.params(), peer_key: page.key }
+    },
+    joined: (response: unknown) => {
+      events.joined(response)
+      look(fieldsOf(response)['elsewhere'])
+    },
+    message: (event: string, payload: unknown) =>
+      event === 'elsewhere' ? look(fieldsOf(payload)['servers']) : events.message(event, payload),
+  }
+  const page = { name, deps, protocol, events, home, key: '' }
+  const joined: JoinedPage = Object.assign(page, { topic: deps.connection.join(name, EVENTS, home) })
+  return joined
+}
