@@ -27,9 +27,9 @@ export const contentBytes = [...files.map(({ bytes }) => bytes), ...wanted.map((
   0,
 )
 
-/** The address of the trial's server for browsers. */
+/** The address of the trial's server for browsers. With several, the variable `SERVER` counts from 0. */
 export function serverAddress() {
-  const [server] = JSON.parse(variable('LAB_SERVERS'))
+  const server = JSON.parse(variable('LAB_SERVERS'))[Number(process.env.SERVER ?? 0)]
   if (server === undefined) throw new Error('no server to open a page of: the scenario has no `serve`')
   return server.replace(/^ws/, 'http')
 }

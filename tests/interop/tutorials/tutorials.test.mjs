@@ -81,6 +81,30 @@ it('the tutorial of a shared page: it lives as long as a browser has it open', a
   await next.waitForText('Tell me when it is back')
 })
 
+it('the tutorial of two servers: a page of one opens on the other, until its last viewer on either has left', async (t) => {
+  const edit = (text) => text.replace('--listen 127.0.0.1:4000', '$& --set admin.listen=127.0.0.1:4010')
+  const reader = await open(t, 'two-servers', { edit, handlers: { toml: () => {} } })
+  await reader.follow()
+  const other = { port: reader.ports[4100] }
+  const [author, friend, late] = [await visit(t, reader), await newVisitor(t, other), await visit(t, reader)]
+  const link = await author.sharePage({ text: 'Tea on both sides' })
+  const beside = new URL(new URL(link).pathname, `http://localhost:${other.port}`).href
+  await friend.goTo(beside)
+  await friend.waitForText('Tea on both sides')
+  await friend.waitUntilComplete()
+  await author.leave()
+  await late.goTo(link)
+  await late.waitForText('Tea on both sides')
+  await Promise.all([late.leave(), friend.leave()])
+  for (const [next, place] of [
+    [await visit(t, reader), link],
+    [await newVisitor(t, other), beside],
+  ]) {
+    await next.goTo(place)
+    await next.waitForText('Nobody has this page right now')
+  }
+})
+
 it('the tutorial of channels sends a note to another client', async (t) => {
   // The server of the tutorial has the default port.
   if (await accepts(4000)) return t.skip('port 4000 is in use')

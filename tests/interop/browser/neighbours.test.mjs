@@ -1,0 +1,140 @@
+// Servers that name each other: a page that is lit on one opens on the others, until its last viewer anywhere has left.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
+import { newDirectVisitor } from './direct-connections.mjs'
+import { file, noise } from './fixtures.mjs'
+import { addressOf, cidOf, newVisitor, startServer } from './page-driver.mjs'
+
+const UNAVAILABLE = 'Nobody has this page right now'
+const MIB = 1 << 20
+
+/** Starts servers that name each other; each begins when the others know its port already. */
+async function startNeighbours(t, count, settings = {}) {
+  const ports = await listeningPorts(count)
+  const origins = ports.map((port) => `http://localhost:${port}`)
+  const start = (port, index) => {
+    const servers = JSON.stringify(origins.filter((_, other) => other !== index))
+    return startServer(t, { port, settings: { ...settings, 'neighbours.servers': servers } })
+  }
+  const servers = await Promise.all(ports.map(start))
+  for (const server of servers) await waitUntil(async () => (await answering(server)) === count - 1, 'each knows the others')
+  return servers
+}
+
+async function answering(server) {
+  const { neighbours } = await (await fetch(server.http('/limits'))).json()
+  return neighbours.filter(({ state }) => state === 'answers').length
+}
+
+/** The same page, opened on another server. */
+const linkOn = (server, link) => new URL(new URL(link).pathname, addressOf(server)).href
+
+/** The bytes that a server has relayed. */
+const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
+
+test('a page lit on one server opens on two others, and all sentences and counts are true until the last has left', async (t) => {
+  const servers = await startNeighbours(t, 3)
+  const [a, b, c] = servers
+  const author = await newVisitor(t, a)
+  const link = await author.sharePage({ text: 'We sat by three fires.' })
+  await author.waitForStatus('Only you are looking at it')
+
+  const ofB = await newVisitor(t, b)
+  await ofB.goTo(linkOn(b, link))
+  await ofB.waitForText('We sat by three fires.')
+  for (const person of [author, ofB]) await person.waitForStatus('2 people have all of it, including you')
+
+  const ofC = await newVisitor(t, c)
+  await ofC.goTo(linkOn(c, link))
+  await ofC.waitForText('We sat by three fires.')
+  for (const person of [author, ofB, ofC]) await person.waitForStatus(/[23] people have all of it, including you/)
+
+  // The author leaves, and then the reader on B: each server finds the page where it still is.
+  await author.leave()
+  const late = await newVisitor(t, a)
+  await late.goTo(link)
+  await late.waitForText('We sat by three fires.')
+  await ofB.leave()
+  await late.leave()
+  await ofC.waitForStatus('Only you are looking at it')
+  await ofC.waitForStatus('Only you have this page')
+  await ofC.leave()
+  for (const server of servers) {
+    const visitor = await newVisitor(t, server)
+    await visitor.goTo(linkOn(server, link))
+    await visitor.waitForText(UNAVAILABLE)
+    visitor.assertNoPageErrors()
+  }
+  for (const person of [author, ofB, ofC, late]) person.assertNoPageErrors()
+})
+
+test('a tab that waits is told when the page burns at a neighbour, and when it has gone there', async (t) => {
+  const [a, b] = await startNeighbours(t, 2)
+  const author = await newVisitor(t, a)
+  const link = await author.sharePage({ text: 'Lit again.' })
+  await author.leave()
+
+  const waiting = await newVisitor(t, b)
+  await waiting.goTo(linkOn(b, link))
+  await waiting.waitForText(UNAVAILABLE)
+  const again = await newVisitor(t, a)
+  assert.equal(await again.sharePage({ text: 'Lit again.' }), link)
+  await waiting.waitForText('Lit again.')
+  await again.leave()
+  await waiting.waitForStatus('Only you have this page')
+})
+
+test('a server that is killed ends no page that has a viewer elsewhere', async (t) => {
+  const [a, b] = await startNeighbours(t, 2)
+  const author = await newVisitor(t, a)
+  const link = await author.sharePage({ files: [file('embers.bin', noise(3 * MIB))] })
+  const ofB = await newVisitor(t, b)
+  await ofB.goTo(linkOn(b, link))
+  await ofB.waitUntilComplete()
+  a.kill()
+  const late = await newVisitor(t, b)
+  await late.goTo(linkOn(b, link))
+  await late.waitUntilComplete()
+  for (const person of [ofB, late]) await person.waitForStatus('2 people have all of it, including you')
+})
+
+test('content passes no server between tabs of two servers that can connect directly', async (t) => {
+  const slow = { 'limits.relay_bytes_per_second_per_peer': MIB }
+  const [a, b] = await startNeighbours(t, 2, slow)
+  const author = await newDirectVisitor(t, a)
+  const link = await author.sharePage({ files: [file('embers.bin', noise(24 * MIB))] })
+  const reader = await newDirectVisitor(t, b)
+  await reader.goTo(linkOn(b, link))
+  await reader.waitUntilComplete()
+  const bytes = (await relayed(a)) + (await relayed(b))
+  t.diagnostic(`${bytes} of ${24 * MIB} bytes passed a server`)
+  assert(bytes < 2.4 * MIB, `${bytes} bytes passed a server`)
+  assert.equal(await relayed(b), 0, 'the home server of the reader relays nothing of a page that only its neighbour has')
+})
+
+test('a guest may join pages of a neighbour, and nothing else there', async (t) => {
+  const [a, b] = await startNeighbours(t, 2, { 'channels.open_rooms': true })
+  const guest = await newVisitor(t, b)
+  await guest.goTo('/')
+  const refusals = await guest.tab.evaluate(
+    async ([endpoint, cid]) => {
+      const join = (topic, payload) =>
+        new Promise((resolve, reject) => {
+          const socket = new WebSocket(`${endpoint}/websocket?vsn=2.0.0`)
+          socket.onerror = () => reject(new Error('no connection'))
+          socket.onopen = () => socket.send(JSON.stringify(['1', '1', topic, 'phx_join', payload]))
+          socket.onmessage = ({ data }) => {
+            socket.close()
+            resolve(JSON.parse(data)[4].status)
+          }
+        })
+      return Promise.all([join(`page:${cid}`, { have: 'none' }), join('rooms:lobby', {}), join('sprites:desk', {}), join('site', {})])
+    },
+    [`ws://localhost:${a.port}/socket`, cidOf('http://x/p/bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy')],
+  )
+  assert.deepEqual(refusals, ['ok', 'error', 'error', 'error'])
+})
