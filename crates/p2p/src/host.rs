@@ -22,7 +22,7 @@ mod traces;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use watchfire_types::VitalThread;
 
@@ -56,6 +56,7 @@ pub struct Host {
     transport_events: mpsc::Sender<TransportEvent>,
     next_external_peer: Arc<AtomicU64>,
     addresses: watch::Receiver<Vec<Multiaddr>>,
+    parts_received: Arc<AtomicU64>,
     store: DefaultStore,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -94,6 +95,8 @@ impl Host {
         let (transport_events, transport_events_receiver) = mpsc::channel(TRANSPORT_EVENTS_MAX);
         let (addresses_sender, addresses) = watch::channel(Vec::new());
         let (ready_sender, ready) = oneshot::channel();
+        let parts_received = Arc::<AtomicU64>::default();
+        let parts = parts_received.clone();
         let mut served = stores;
         served.push(Arc::new(store.clone()));
 
@@ -116,6 +119,7 @@ impl Host {
                     fallback,
                     transport_events_receiver,
                     addresses_sender,
+                    parts,
                 );
                 match driver {
                     Ok(mut driver) => {
@@ -135,6 +139,7 @@ impl Host {
             transport_events,
             next_external_peer: Arc::default(),
             addresses,
+            parts_received,
             store: DefaultStore(store),
             thread: Mutex::new(Some(thread)),
         })
@@ -265,6 +270,12 @@ impl Host {
         .await?;
         let id = id.await.map_err(|_| Stopped)?;
         Ok(BlockSession { id, commands: self.commands.clone(), events })
+    }
+
+    /// How often a part of a message arrived, counted at most every 100 ms for each peer. While it grows, blocks
+    /// are on their way, however slow the link is.
+    pub fn parts_received(&self) -> u64 {
+        self.parts_received.load(Ordering::Relaxed)
     }
 
     /// Requests these blocks before all others and in this order, once a session wants them. They

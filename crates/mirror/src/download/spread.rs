@@ -35,8 +35,10 @@ const ASKERS_MAX: usize = 32;
 const TICK: Duration = Duration::from_millis(250);
 /// A block for which a reader has waited this long is requested before all others.
 const URGENT_AFTER: Duration = Duration::from_secs(1);
-/// When no new block arrives for this time, this host fetches leased blocks that other hosts should have.
+/// When other hosts send nothing for this time, this host fetches leased blocks that they should have.
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
+/// How long to wait for a block whose bytes still arrive. On a slow link, many blocks arrive side by side.
+const SLOW_BLOCK_MAX: Duration = Duration::from_secs(30);
 /// How long this host fetches nothing from a registry that failed.
 const UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
 /// When the registry fails and no new block arrives for this time, the download fails.
@@ -442,8 +444,14 @@ async fn fetch_segment(connection: Connection, segment: u32) -> Result<(), Downl
     let blocks = blocks_of(segment, connection.blocks);
     fetch_blocks(&connection, blocks.clone(), |block| spread.known.get(block).is_none()).await?;
     let mut changes = connection.blob.changes();
+    let (mut changed_at, mut parts) = (Instant::now(), spread.fleet.parts_received());
     while blocks.clone().any(|block| !connection.blob.has_block(block)) {
-        if timeout(spread.fleet.extend(KNOWN_BLOCK_WAIT), changes.changed()).await.is_err() {
+        if timeout(spread.fleet.extend(KNOWN_BLOCK_WAIT), changes.changed()).await.is_ok() {
+            changed_at = Instant::now();
+            continue;
+        }
+        let before = std::mem::replace(&mut parts, spread.fleet.parts_received());
+        if parts == before || changed_at.elapsed() >= SLOW_BLOCK_MAX {
             return fetch_blocks(&connection, blocks, |_| true).await;
         }
     }

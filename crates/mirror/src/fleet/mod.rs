@@ -320,6 +320,11 @@ impl Fleet {
         self.peer_bytes.load(Ordering::Relaxed)
     }
 
+    /// Grows while other hosts send parts of messages.
+    pub(crate) fn parts_received(&self) -> u64 {
+        self.host.parts_received()
+    }
+
     /// A timeout with the time that this host is late.
     pub(crate) fn extend(&self, timeout: Duration) -> Duration {
         self.lag.extend(timeout)

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
 use libp2p::PeerId;
@@ -55,6 +56,7 @@ pub(super) struct Driver {
     routing: Routing,
     requests: Requests,
     traces: Traces,
+    parts_received: Arc<AtomicU64>,
     /// The totals that neither the exchange nor another part counts.
     counters: HostStats,
 }
@@ -67,6 +69,7 @@ impl Driver {
         fallback: Arc<dyn FallbackSource>,
         transport_events: mpsc::Receiver<TransportEvent>,
         addresses: watch::Sender<Vec<Multiaddr>>,
+        parts_received: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
@@ -91,6 +94,7 @@ impl Driver {
             fetches: Fetches::new(),
             requests: Requests::default(),
             traces: Traces::default(),
+            parts_received,
             counters: HostStats::default(),
         })
     }
@@ -303,6 +307,13 @@ impl Driver {
         Ok(fetch)
     }
 
+    fn handle_part(&mut self, now: CoreInstant, from: Option<PeerNumber>) {
+        if let Some(peer) = from {
+            self.parts_received.fetch_add(1, Ordering::Relaxed);
+            self.exchange.handle_partial_message(now, peer);
+        }
+    }
+
     fn handle_transport_event(&mut self, event: TransportEvent) {
         let now = self.now();
         match event {
@@ -320,9 +331,7 @@ impl Driver {
                 }
             }
             TransportEvent::Receiving { peer } => {
-                if let Some(peer) = self.external_peers.number_of(peer) {
-                    self.exchange.handle_partial_message(now, peer);
-                }
+                self.handle_part(now, self.external_peers.number_of(peer));
             }
             TransportEvent::Message { peer, message, bytes, .. } => {
                 let peer = self.external_peers.number_of(peer);
@@ -541,9 +550,7 @@ impl Driver {
                 }
             }
             StreamEvent::Receiving { peer } => {
-                if let Some(number) = self.peer_numbers.connected(&peer) {
-                    self.exchange.handle_partial_message(now, number);
-                }
+                self.handle_part(now, self.peer_numbers.connected(&peer));
             }
             StreamEvent::Message { peer, message, bytes, reservation } => {
                 let number = self.peer_numbers.connected(&peer);
