@@ -99,7 +99,35 @@ test('a server that is killed ends no page that has a viewer elsewhere', async (
   const late = await newVisitor(t, b)
   await late.goTo(linkOn(b, link))
   await late.waitUntilComplete()
-  for (const person of [ofB, late]) await person.waitForStatus('2 people have all of it, including you')
+  // The tab of the author goes on at B.
+  for (const person of [author, ofB, late]) await person.waitForStatus('3 people have all of it, including you')
+})
+
+test('tabs whose server is killed meet at its neighbour within five seconds, and new readers find the page there', async (t) => {
+  const [a, b] = await startNeighbours(t, 2, { 'limits.relay_bytes_per_second_per_peer': MIB })
+  const author = await newVisitor(t, a)
+  const link = await author.sharePage({ files: [file('embers.bin', noise(12 * MIB))] })
+  const reader = await newVisitor(t, a)
+  await reader.goTo(link)
+  const arrived = await waitUntil(async () => {
+    const bytes = await relayed(a)
+    return bytes > 3 * MIB && bytes
+  }, 'a part of the page has arrived')
+  a.kill()
+  const killedAt = performance.now()
+  const metOn = async () => (await b.metric('watchfire_channels_guests')) === 2 && (await relayed(b)) > 0
+  await waitUntil(metOn, 'both tabs are at the neighbour')
+  const ms = performance.now() - killedAt
+  t.diagnostic(`they met after ${Math.round(ms)} ms`)
+  assert(ms < 5_000, `they met after ${ms} ms`)
+  await reader.waitUntilComplete()
+  // A block that has arrived in part is fetched again.
+  const rest = 12 * MIB - arrived
+  const after = await relayed(b)
+  assert(after < rest + 3 * MIB, `${after} bytes came after ${arrived} before`)
+  const late = await newVisitor(t, b)
+  await late.goTo(linkOn(b, link))
+  await late.waitUntilComplete()
 })
 
 test('content passes no server between tabs of two servers that can connect directly', async (t) => {

@@ -38,18 +38,23 @@ function world(pageBytesMax: number) {
 describe('a page that is opened', () => {
   const CID = 'bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u'
   const NEIGHBOUR = 'https://b.example'
-  const limits = { ...defaultLimits, neighbours: [{ server: NEIGHBOUR, state: 'answers' }] }
+  const SILENT = 'https://d.example'
+  const neighbours = [
+    { server: NEIGHBOUR, state: 'answers' },
+    { server: SILENT, state: 'silent' },
+  ]
+  const limits = { ...defaultLimits, neighbours }
   const opened = () => {
     const { connection } = world(20_000)
     open(CID, Infinity, null, { connection, limits }).close()
     return { connection, deps: vi.mocked(openPage).mock.lastCall?.[1] }
   }
 
-  it('is looked for at the servers in its link that are neighbours of this server, and at no other', () => {
+  it('is looked for at the neighbours that answer, at those in its link first, and at no other server', () => {
     vi.stubGlobal('location', new URL('https://a.example'))
-    expect(opened().deps?.at).toEqual([])
-    noteServers(CID, `#at=https://c.example&at=${NEIGHBOUR}`)
     expect(opened().deps?.at).toEqual([NEIGHBOUR])
+    noteServers(CID, `#at=https://c.example&at=${SILENT}`)
+    expect(opened().deps?.at).toEqual([SILENT, NEIGHBOUR])
   })
 
   it('has direct connections, unless this browser hides its address', () => {

@@ -50,7 +50,8 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     ...(isDirectory === undefined ? {} : { directory: isDirectory }),
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
-  const serve = (publication: Publication) => openPage(publication.root, { ...deps, ...paths(deps), publication })
+  const serve = (publication: Publication) =>
+    openPage(publication.root, { ...deps, ...paths(deps), publication, at: serversToJoin(publication.root) })
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')

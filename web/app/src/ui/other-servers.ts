@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { defaultLimits, fetchLimits } from '@watchfire/pages/limits'
-import { readNeighbours, SERVERS_MAX, serversOfLink, withServers, type Neighbour } from '@watchfire/pages/links'
+import { readNeighbours, serversOfLink, withServers, type Neighbour } from '@watchfire/pages/links'
 
 /** The neighbours of this server; `null` until they are known. */
 const neighbours = signal<readonly Neighbour[] | null>(null)
@@ -25,8 +25,7 @@ export async function updateNeighbours(): Promise<void> {
  * servers that the address of this tab names. `hosts`: those of the neighbours in it.
  */
 export function linkToShare(address: string): { readonly link: string; readonly hosts: readonly string[] } {
-  const answering = (neighbours.value ?? []).filter(({ answers }) => answers).map(({ server }) => server)
-  const servers = answering.slice(0, SERVERS_MAX)
+  const servers = answering()
   if (servers.length === 0) return { link: address, hosts: [] }
   const named = new Set([...servers, ...serversOfLink(address, location.origin)])
   return { link: withServers(address, [...named]), hosts: servers.map((server) => new URL(server).host) }
@@ -38,9 +37,18 @@ export function noteServers(cid: string, link: string): void {
   if (servers.length > 0) linked.set(cid, servers)
 }
 
-/** The servers in the link of a page that this tab joins: the neighbours of this server, and those that the person has accepted. */
+/**
+ * The servers to which this tab goes with a page when this server is lost, or has nobody with the page: those in its link that are
+ * neighbours of this server or that the person has accepted, and then the neighbours that answer.
+ */
 export function serversToJoin(cid: string): string[] {
-  return (linked.get(cid) ?? []).filter(isJoined)
+  return [...new Set([...(linked.get(cid) ?? []).filter(isJoined), ...answering()])]
+}
+
+/** The neighbours that answer, as a link can name them. */
+function answering(): string[] {
+  const named = (neighbours.value ?? []).flatMap(({ server, answers }) => (answers ? [`at=${server}`] : []))
+  return serversOfLink(`#${named.join('&')}`, location.origin)
 }
 
 /** The servers in the link of a page that this tab joins only if the person accepts them. */

@@ -392,6 +392,20 @@ describe('tabs of two servers', () => {
     await clock.until(() => sessions.every(isComplete))
   })
 
+  it('stay at their own server while it has the page, and meet at one that they know a second after it is lost', async () => {
+    const publication = await file(12_000_000)
+    const publisher = openAt(servers.b, publication.root, { publication, at: [A] })
+    const reader = openAt(servers.b, publication.root, { at: [A] })
+    await clock.until(() => reader.session.state.progress.blocksDone > 2)
+    expect(servers.a.members).toHaveLength(0)
+    const lostAt = clock.now()
+    for (const { line } of [publisher, reader]) line.break(60_000)
+    await clock.until(() => servers.a.members.length === 2)
+    expect(clock.now() - lostAt).toBeLessThan(2_000)
+    await clock.until(() => isComplete(reader.session))
+    expect(reader.session.state.presence.kind).toBe('joined')
+  })
+
   it('are joined where a link says that the page is, and share a connection until the last page is closed', async () => {
     const [one, other] = [await file(2000), await file(3000)]
     for (const publication of [one, other]) openAt(servers.a, publication.root, { publication })

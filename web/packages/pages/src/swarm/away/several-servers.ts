@@ -24,6 +24,9 @@ const STRANGERS_MAX = 48
 /** A server drops a client that has sent nothing for a minute. Until then, the earlier connection of this tab may have its id. */
 const ID_TAKEN: Millis = 60_000
 
+/** When the own server is lost for this long, the page goes to those that its caller names. */
+const LOST_MAX: Millis = 1_000
+
 /** The topic of a server that is not joined yet. */
 const NO_TOPIC: Topic = { isJoined: () => false, push: async () => ({ status: 'offline' }), leave() {} }
 const NONE: Counts = { watching: 0, holders: 0, partial: 0, nodes: { watching: 0, holders: 0, partial: 0 } }
@@ -55,6 +58,8 @@ export class SeveralServers implements Topic {
   readonly #others = new Map<string, OtherServer>()
   /** The key and the id of the latest join at home. `null` until then, and once the page is left. */
   #self: { readonly key: string; readonly id: PeerId | null } | null = null
+  /** The latest list of the own server, which can be anything. */
+  #named: readonly unknown[] = []
 
   /** Handles the events of the page's own server from now on. */
   constructor(page: JoinedPage) {
@@ -72,13 +77,20 @@ export class SeveralServers implements Topic {
     home.message = (event, payload) => this.#receive(this.#home, event, payload)
   }
 
-  /**
-   * Joins the page at the servers that its caller names, and at these. The list can be anything. The page stays joined at those that are
-   * named no more.
-   */
+  /** The own server has named these servers. The list can be anything. */
   setServers(list: unknown): void {
+    this.#named = Array.isArray(list) ? list : []
+    this.#join()
+  }
+
+  /**
+   * Joins the page at the servers that its own server names, and if that is lost or nobody has all of the page, also at those that its
+   * caller names. The page stays joined at those that are named no more.
+   */
+  #join(): void {
     if (this.#self === null) return
-    const named: unknown[] = [...(this.#page.deps.at ?? []), ...(Array.isArray(list) ? list : [])]
+    const isNeeded = !this.#home.isJoined || this.#counts.holders === 0
+    const named = [...((isNeeded && this.#page.deps.at) || []), ...this.#named]
     const origins = named.slice(0, NAMES_MAX).flatMap((each) => originOf(each) ?? [])
     for (const [origin, { wasJoined }] of this.#others) if (!wasJoined && !origins.includes(origin)) this.#close(origin)
     for (const origin of origins) {
@@ -94,7 +106,7 @@ export class SeveralServers implements Topic {
         counts: NONE,
       }
       this.#others.set(origin, server)
-      this.#join(server)
+      this.#joinAt(server)
     }
   }
 
@@ -148,7 +160,7 @@ export class SeveralServers implements Topic {
     this.#self = { key: this.#page.key, id: self }
     this.#enter(this.#home, counts)
     for (const { peer } of peers) this.#note(this.#home, peer)
-    for (const server of this.#others.values()) this.#join(server)
+    for (const server of this.#others.values()) this.#joinAt(server)
     this.#page.events.joined(response)
     this.setServers(fieldsOf(response)['elsewhere'])
   }
@@ -161,7 +173,7 @@ export class SeveralServers implements Topic {
   }
 
   /** Joins the page at another server, or joins it again with another key. */
-  #join(server: OtherServer): void {
+  #joinAt(server: OtherServer): void {
     const { name, protocol } = this.#page
     let announced = protocol.have
     server.topic.leave()
@@ -187,7 +199,7 @@ export class SeveralServers implements Topic {
       // As two peers, this tab would count twice. The server has it as one already: that connection is gone, or is the one to home.
       server.topic.leave()
       const { topic, wasJoined } = server
-      if (wasJoined) this.#clock.after(ID_TAKEN, () => server.topic === topic && this.#self !== null && this.#join(server))
+      if (wasJoined) this.#clock.after(ID_TAKEN, () => server.topic === topic && this.#self !== null && this.#joinAt(server))
       return
     }
     const isFirst = this.#joined.length === 0
@@ -220,6 +232,7 @@ export class SeveralServers implements Topic {
     const { events, protocol } = this.#page
     if (!server.isJoined) return
     this.#clear(server)
+    if (server === this.#home) this.#clock.after(LOST_MAX, () => this.#join())
     if (this.#joined.length === 0) {
       events.lost()
       return
@@ -260,6 +273,7 @@ export class SeveralServers implements Topic {
     else if (event === 'unavailable') {
       server.counts = { ...server.counts, holders: 0 }
       if (this.#counts.holders > 0) return
+      this.#join()
     }
     this.#page.events.message(event, event === 'counts' ? { ...fieldsOf(payload), ...this.#counts } : payload)
   }
