@@ -11,9 +11,12 @@ use watchfire_cluster::bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSe
 use watchfire_types::NodeId;
 
 /// The bus of the process 0 of three, which is subscribed to everything. It keeps what is sent to single
-/// processes, and sends nothing.
+/// processes and what is published, and sends nothing.
 #[derive(Default)]
-pub(crate) struct FakeBus(Mutex<Vec<(NodeId, Bytes)>>);
+pub(crate) struct FakeBus {
+    sent: Mutex<Vec<(NodeId, Bytes)>>,
+    published: Mutex<Vec<Bytes>>,
+}
 
 impl FakeBus {
     pub fn cluster(self: &Arc<Self>) -> Arc<Cluster> {
@@ -21,7 +24,11 @@ impl FakeBus {
     }
 
     pub fn take_sent(&self) -> Vec<(NodeId, Bytes)> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.sent.lock())
+    }
+
+    pub fn take_published(&self) -> Vec<Bytes> {
+        std::mem::take(&mut *self.published.lock())
     }
 }
 
@@ -40,12 +47,13 @@ impl Bus for FakeBus {
         true
     }
 
-    fn publish(&self, _: &str, _: Bytes, _: Loss) -> usize {
+    fn publish(&self, _: &str, message: Bytes, _: Loss) -> usize {
+        self.published.lock().push(message);
         0
     }
 
     fn send(&self, to: NodeId, message: Bytes, _: Loss) -> Result<(), NotSent> {
-        self.0.lock().push((to, message));
+        self.sent.lock().push((to, message));
         Ok(())
     }
 

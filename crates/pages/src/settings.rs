@@ -154,11 +154,11 @@ section! {
     pub struct NeighbourSettings {
         /// Origins of other servers, such as `"https://a.example"`; at most 32. A page that someone has
         /// open there is found by the visitors of this server. The server tells them which pages
-        /// are available here: `GET /neighbours/burning`. http: is for private networks. Empty: no
+        /// are available here: `GET /neighbours/pages`. http: is for private networks. Empty: no
         /// neighbours, and no such route.
         servers: Vec<String> = Vec::new();
-        /// The sites whose visitors may open pages of this server: `"neighbours"`, the ones named
-        /// above; `"any"` site; or `"none"`.
+        /// The sites whose visitors may open pages of this server: `"neighbours"`, those named above,
+        /// and with depth 2 those that they name; `"any"` site; or `"none"`.
         guests: Guests = Guests::Neighbours;
         /// 1: the servers named above. 2: also the servers that those name in their `GET /limits`; at
         /// most 64 altogether.

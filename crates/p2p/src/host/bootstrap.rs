@@ -10,8 +10,8 @@ use tokio::time::Instant;
 /// The first pause before a peer is dialled again. It doubles with each failure.
 const REDIAL_AFTER: Duration = Duration::from_secs(1);
 const REDIAL_DOUBLINGS_MAX: u32 = 6;
-/// When a peer of the DHT that was reached is dialled again. The DHT forgets peers that it cannot reach, so
-/// a host that was without a network enters it anew.
+/// When a peer of the DHT that was reached, or is connected, is dialled again. The DHT forgets peers that it
+/// cannot reach, so a host that was without a network enters it anew.
 const DHT_REDIAL_AFTER: Duration = Duration::from_secs(600);
 
 /// Decides when to dial the bootstrap peers.
@@ -66,9 +66,24 @@ impl Bootstrap {
 
     /// Returns the addresses to dial now. The caller passes each of them to
     /// [`Bootstrap::handle_dialled`] or [`Bootstrap::handle_failed`].
-    pub(super) fn due(&self, now: Instant) -> Vec<Multiaddr> {
-        let is_due = |peer: &&BootstrapPeer| matches!(peer.state, State::DialAt(at) if at <= now);
-        self.peers.iter().filter(is_due).map(|peer| peer.address.clone()).collect()
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        is_connected: impl Fn(&PeerId) -> bool,
+    ) -> Vec<Multiaddr> {
+        let mut due = Vec::new();
+        for peer in &mut self.peers {
+            if !matches!(peer.state, State::DialAt(at) if at <= now) {
+                continue;
+            }
+            if !peer.is_kept && peer.id().is_some_and(|id| is_connected(&id)) {
+                peer.failures = 0;
+                peer.state = State::DialAt(now + DHT_REDIAL_AFTER);
+            } else {
+                due.push(peer.address.clone());
+            }
+        }
+        due
     }
 
     /// A dial has started as this connection.
@@ -103,6 +118,14 @@ impl Bootstrap {
 }
 
 impl BootstrapPeer {
+    /// The id at the end of its address.
+    fn id(&self) -> Option<PeerId> {
+        match self.address.iter().last() {
+            Some(Part::P2p(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     fn has(&self, connection: ConnectionId) -> bool {
         matches!(self.state, State::Connection(one) if one == connection)
     }
@@ -124,10 +147,11 @@ mod tests {
         let mut now = Instant::now();
         let mut bootstrap = Bootstrap::new(vec![address.clone()], Vec::new(), now);
         for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
-            assert_eq!(bootstrap.due(now), std::slice::from_ref(&address));
+            assert_eq!(bootstrap.due(now, |_| false), std::slice::from_ref(&address));
             let connection = ConnectionId::new_unchecked(pause);
             bootstrap.handle_dialled(&address, connection);
-            assert_eq!((bootstrap.due(now), bootstrap.next_wake()), (Vec::new(), None));
+            assert!(bootstrap.due(now, |_| false).is_empty());
+            assert_eq!(bootstrap.next_wake(), None);
             bootstrap.handle_ended(connection, now);
             now += Duration::from_secs(pause as u64);
             assert_eq!(bootstrap.next_wake(), Some(now));
@@ -154,5 +178,19 @@ mod tests {
         bootstrap.handle_ended(connections[1], now);
         assert_eq!(bootstrap.next_wake(), Some(now + Duration::from_secs(600)));
         assert!(!bootstrap.contains(&id));
+    }
+
+    #[test]
+    fn a_peer_of_the_dht_that_is_connected_is_not_dialled_for_ten_minutes_and_a_kept_one_is() {
+        let id = PeerId::random();
+        let address: Multiaddr = format!("/ip4/127.0.0.1/tcp/1/p2p/{id}").parse().unwrap();
+        let now = Instant::now();
+        let mut of_dht = Bootstrap::new(Vec::new(), vec![address.clone()], now);
+        assert!(of_dht.due(now, |peer| *peer == id).is_empty());
+        let later = now + Duration::from_secs(600);
+        assert_eq!(of_dht.next_wake(), Some(later));
+        assert_eq!(of_dht.due(later, |_| false), std::slice::from_ref(&address));
+        let mut kept = Bootstrap::new(vec![address.clone()], Vec::new(), now);
+        assert_eq!(kept.due(now, |_| true), [address]);
     }
 }

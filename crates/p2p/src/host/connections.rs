@@ -66,7 +66,7 @@ impl Connections {
 
     /// Dials the bootstrap peers and the discovered peers that are due.
     pub(super) fn handle_tick(&mut self, swarm: &mut Swarm<Behaviour>, now: Instant) {
-        for address in self.bootstrap.due(now) {
+        for address in self.bootstrap.due(now, |peer| swarm.is_connected(peer)) {
             let options = DialOpts::from(address.clone());
             let connection = options.connection_id();
             match swarm.dial(options) {

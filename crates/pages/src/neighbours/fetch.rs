@@ -1,8 +1,8 @@
 //! The thread that asks the neighbours for their filters, and finds the pages that are watched here.
 //!
 //! There is a loop for each neighbour. It asks once a second, and more slowly while the filter has more than
-//! 64 kB, or the neighbour fails. The pages of a neighbour count as gone after three failures. Clients that are
-//! there already notice by themselves when a page is gone, so a few seconds do no harm.
+//! 64 kB, or the neighbour fails. The pages of a neighbour count as gone after three failures: 6 s if it refuses
+//! connections, 36 s if it does not answer. Clients that are there already notice by themselves when a page is gone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use watchfire::feature::FeatureError;
 use watchfire_https::{Connector, add_headers, https_connector, run_on_thread, with_causes};
 
 use super::filter::{FILTER_BYTES_MAX, Filter, FilterError};
-use super::servers::{self, SERVERS_MAX, is_private};
+use super::servers::{self, SERVERS_MAX, is_near, is_private};
 use super::{ELSEWHERE_MAX, Neighbours, Server, ServerState};
 use crate::page::Changes;
 
-const BURNING: &str = "/neighbours/burning";
+const PAGES: &str = "/neighbours/pages";
 /// The time from one request to the next.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The time from one question for the neighbours of a server to the next.
@@ -71,6 +71,8 @@ enum Failure {
     Status(StatusCode),
     #[error(transparent)]
     Filter(#[from] FilterError),
+    #[error("the limits are not JSON")]
+    Limits(#[from] serde_json::Error),
 }
 
 impl Failure {
@@ -78,7 +80,9 @@ impl Failure {
         match self {
             Failure::Timeout | Failure::Unreachable(_) => ServerState::Silent,
             Failure::Status(status) if status.is_server_error() => ServerState::Silent,
-            Failure::Status(_) | Failure::Filter(FilterError::Malformed) => ServerState::Invalid,
+            Failure::Status(_) | Failure::Filter(FilterError::Malformed) | Failure::Limits(_) => {
+                ServerState::Invalid
+            }
             Failure::Filter(FilterError::Dense) => ServerState::Dense,
         }
     }
@@ -174,7 +178,8 @@ impl Fetcher {
             match self.neighbours_of(&origin).await {
                 Ok(servers) => drop(self.state.lock().further.insert(origin.clone(), servers)),
                 Err(failure) => {
-                    tracing::debug!(server = origin, %failure, "cannot ask for its neighbours");
+                    let failure = with_causes(&failure);
+                    tracing::debug!(server = origin, failure, "cannot ask for its neighbours");
                 }
             }
             sleep(LIMITS_PERIOD).await;
@@ -185,15 +190,12 @@ impl Fetcher {
         let Some(Answer { bytes, .. }) = self.fetch(origin, "/limits", None).await? else {
             return Ok(Vec::new());
         };
-        let limits: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let rows = limits["neighbours"].as_array().map_or(&[][..], |rows| rows);
-        let is_near = is_private(origin).await;
+        let named = named_in(&bytes)?;
+        let is_near = is_near(origin).await;
         let mut servers = Vec::new();
-        for row in rows.iter().take(SERVERS_MAX) {
+        for server in named {
             // A server elsewhere must not make this one send requests into its own network.
-            if let Some(server) = row["server"].as_str().and_then(servers::origin)
-                && (is_near || !is_private(&server).await)
-            {
+            if is_near || !is_private(&server).await {
                 servers.push(server);
             }
         }
@@ -234,7 +236,8 @@ impl Fetcher {
     }
 
     fn publish(&self, page: &str, servers: &[String]) {
-        self.neighbours.publish_elsewhere(page, &servers[..servers.len().min(ELSEWHERE_MAX)]);
+        let told = told_of(servers, &self.neighbours.named);
+        self.neighbours.publish_elsewhere(page, &told);
     }
 
     /// Asks one server, again and again.
@@ -242,30 +245,31 @@ impl Fetcher {
         let (mut failures, mut etag) = (0, None);
         loop {
             let asked_at = Instant::now();
-            let pause = match self.ask(&origin, &mut etag).await {
+            match self.ask(&origin, &mut etag).await {
                 Ok(pause) => {
                     failures = 0;
-                    pause
+                    sleep_until(asked_at + pause).await;
                 }
                 Err(failure) => {
                     failures += 1;
                     etag = None;
                     self.fail(&origin, &failure, failures);
-                    (PERIOD * (1 << failures.min(5))).min(RETRY_MAX)
+                    sleep((PERIOD * (1 << failures.min(5))).min(RETRY_MAX)).await;
                 }
-            };
-            sleep_until(asked_at + pause).await;
+            }
         }
     }
 
     /// Asks a server for its filter. Returns the time until the next request.
     async fn ask(&self, origin: &str, etag: &mut Option<HeaderValue>) -> Result<Duration, Failure> {
-        let Some(Answer { bytes, etag: new }) = self.fetch(origin, BURNING, etag.as_ref()).await?
+        let Some(Answer { bytes, etag: new }) = self.fetch(origin, PAGES, etag.as_ref()).await?
         else {
             return Ok(PERIOD);
         };
         let filter = Filter::decode(&bytes)?;
         if *filter.salt() == self.neighbours.salt {
+            self.set_filter(origin, None);
+            *etag = None;
             self.note(origin, ServerState::Itself, 0);
             return Ok(RETRY_MAX);
         }
@@ -336,6 +340,52 @@ impl Fetcher {
             Ok(body) => Ok(Some(Answer { bytes: body.to_bytes(), etag })),
             Err(error) if error.is::<LengthLimitError>() => Err(FilterError::Malformed.into()),
             Err(error) => Err(Failure::Unreachable(with_causes(&*error))),
+        }
+    }
+}
+
+/// The servers of these that the clients of a page are told. Those that the settings name are the first, so that
+/// a neighbour that invents others cannot take their places.
+fn told_of(servers: &[String], named: &[String]) -> Vec<String> {
+    let mut servers = servers.to_vec();
+    servers.sort_by_key(|origin| !named.contains(origin));
+    servers.truncate(ELSEWHERE_MAX);
+    servers
+}
+
+/// The origins of the neighbours in a response to `GET /limits`.
+fn named_in(limits: &[u8]) -> Result<Vec<String>, serde_json::Error> {
+    let limits: Value = serde_json::from_slice(limits)?;
+    let rows = limits["neighbours"].as_array().map_or(&[][..], |rows| rows);
+    let rows = rows.iter().take(SERVERS_MAX);
+    Ok(rows.filter_map(|row| row["server"].as_str().and_then(servers::origin)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_of_the_settings_are_told_before_those_that_they_name() {
+        let origins = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| format!("https://{name}.example")).collect()
+        };
+        let servers = origins(&["0", "1", "2", "3", "4", "5", "6", "b", "7", "a"]);
+        let told = told_of(&servers, &origins(&["a", "b", "c"]));
+        assert_eq!(told, origins(&["b", "a", "0", "1", "2", "3", "4", "5"]));
+        assert!(told_of(&[], &origins(&["a"])).is_empty());
+    }
+
+    #[test]
+    fn the_limits_of_a_server_name_its_neighbours_unless_they_are_not_json() {
+        let rows = r#"[{"server": "https://A.example/"}, {"server": 7}, {"server": "x"}, 7]"#;
+        let limits = format!(r#"{{"neighbours": {rows}}}"#);
+        assert_eq!(named_in(limits.as_bytes()).unwrap(), ["https://a.example"]);
+        for none in ["{}", r#"{"neighbours": null}"#] {
+            assert!(named_in(none.as_bytes()).unwrap().is_empty(), "{none}");
+        }
+        for invalid in ["", "<!doctype html>", r#"{"neighbours": ["#] {
+            assert!(named_in(invalid.as_bytes()).is_err(), "{invalid}");
         }
     }
 }

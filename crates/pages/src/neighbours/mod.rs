@@ -5,7 +5,7 @@
 //! available at some of them. The clients of the page are told their origins, and go there by themselves, as any
 //! visitor of that server does. Nothing else passes between the servers.
 //!
-//! Each process knows all pages of the server, so it answers `GET /neighbours/burning` by itself, and all
+//! Each process knows all pages of the server, so it answers `GET /neighbours/pages` by itself, and all
 //! processes answer alike. The cost is a message to each process for a page that becomes available; a request
 //! to the first process would need another one where that is gone. Only the first process of a machine
 //! fetches. It sends the others what it found, by topic, and which servers it knows.
@@ -158,13 +158,14 @@ impl Neighbours {
     /// Notes which servers have a page. The first process of the machine calls this.
     fn publish_elsewhere(&self, page: &str, servers: &[String]) {
         let mut elsewhere = self.elsewhere.lock();
+        let was_found = elsewhere.contains_key(page);
         if !note(&mut elsewhere, page, servers) {
             return;
         }
         // Under the lock, so that another process gets the states of a page in their order.
         self.link.publish_state(&topic_of(page), || elsewhere_message(page, servers));
         drop(elsewhere);
-        if !servers.is_empty() {
+        if !was_found && !servers.is_empty() {
             self.found.inc();
         }
         self.tell_clients(page, servers);
@@ -231,7 +232,7 @@ fn elsewhere_message<'a>(page: &'a str, servers: &'a [String]) -> Message<'a> {
     Message::Elsewhere { page, servers: servers.iter().map(String::as_str).collect() }
 }
 
-async fn burning(State(neighbours): State<Arc<Neighbours>>, headers: HeaderMap) -> Response {
+async fn get_pages(State(neighbours): State<Arc<Neighbours>>, headers: HeaderMap) -> Response {
     let OwnFilter { bytes, etag, .. } = neighbours.own_filter().await;
     let is_known = headers.get(header::IF_NONE_MATCH) == Some(&etag);
     let headers = [
@@ -247,7 +248,7 @@ async fn burning(State(neighbours): State<Arc<Neighbours>>, headers: HeaderMap) 
 
 impl Part for Neighbours {
     fn routes(self: Arc<Self>) -> Router {
-        Router::new().route("/neighbours/burning", get(burning)).with_state(self)
+        Router::new().route("/neighbours/pages", get(get_pages)).with_state(self)
     }
 
     /// The neighbours of the settings only, so that a server that asks for them gets no neighbours of theirs.
@@ -504,6 +505,16 @@ mod tests {
         let ends_with = |at: usize, end: &[u8]| sent[at].1.ends_with(end);
         assert!(ends_with(0, A.as_bytes()) && ends_with(1, &[b'u', 0]), "{sent:?}");
         assert_eq!(told.take().len(), 1);
+    }
+
+    #[test]
+    fn a_page_is_found_once_however_many_servers_have_it() {
+        let (_, _, neighbours) = neighbours(0);
+        let servers = ["https://a.example", "https://b.example"].map(str::to_owned);
+        for (had, found) in [(1, 1), (2, 1), (1, 1), (0, 1), (2, 2)] {
+            neighbours.publish_elsewhere(PAGE, &servers[..had]);
+            assert_eq!(neighbours.found.get(), found, "{had}");
+        }
     }
 
     #[tokio::test]

@@ -11,6 +11,8 @@ use crate::settings::NeighbourSettings;
 
 /// Servers that the settings may name.
 pub(super) const SERVERS_MAX: usize = 32;
+/// The longest name of the DNS.
+const HOST_BYTES_MAX: usize = 253;
 
 /// Why the neighbours of the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +53,7 @@ pub(crate) fn origins(settings: &NeighbourSettings) -> Result<Vec<String>, Neigh
 }
 
 /// The origin of a server as browsers write it: in lower case, without the default port. `None`: the text is
-/// not an origin.
+/// not an origin, or its host is longer than a name can be.
 pub(super) fn origin(text: &str) -> Option<String> {
     let uri: Uri = server_url(text)?;
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() || text.contains('#') {
@@ -60,6 +62,9 @@ pub(super) fn origin(text: &str) -> Option<String> {
     let scheme = uri.scheme_str()?.to_ascii_lowercase();
     let default_port = if scheme == "https" { 443 } else { 80 };
     let host = uri.host()?.to_ascii_lowercase();
+    if host.len() > HOST_BYTES_MAX {
+        return None;
+    }
     Some(match uri.port_u16().filter(|port| *port != default_port) {
         Some(port) => format!("{scheme}://{host}:{port}"),
         None => format!("{scheme}://{host}"),
@@ -69,11 +74,22 @@ pub(super) fn origin(text: &str) -> Option<String> {
 /// Whether an origin leads to this machine or into a private network, or to no address at all. A name may get
 /// another address later; then a request for a filter goes there, and tells nobody what it finds.
 pub(super) async fn is_private(origin: &str) -> bool {
-    let Some(uri) = server_url(origin) else { return true };
-    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    let Ok(addresses) = tokio::net::lookup_host((host, 0)).await else { return true };
-    let addresses: Vec<_> = addresses.map(|address| address.ip().to_canonical()).collect();
+    let addresses = addresses_of(origin).await;
     addresses.is_empty() || addresses.into_iter().any(is_private_address)
+}
+
+/// Whether an origin has addresses, and all of them are of this machine or of private networks.
+pub(super) async fn is_near(origin: &str) -> bool {
+    let addresses = addresses_of(origin).await;
+    !addresses.is_empty() && addresses.into_iter().all(is_private_address)
+}
+
+/// The addresses of an origin. None if its name cannot be looked up.
+async fn addresses_of(origin: &str) -> Vec<IpAddr> {
+    let Some(uri) = server_url(origin) else { return Vec::new() };
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let Ok(addresses) = tokio::net::lookup_host((host, 0)).await else { return Vec::new() };
+    addresses.map(|address| address.ip().to_canonical()).collect()
 }
 
 fn is_private_address(address: IpAddr) -> bool {
@@ -136,11 +152,21 @@ mod tests {
             "0.0.0.0",
             "localhost",
         ] {
-            assert!(is_private(&format!("http://{private}")).await, "{private}");
+            let origin = format!("http://{private}");
+            assert!(is_private(&origin).await && is_near(&origin).await, "{private}");
         }
         for public in ["8.8.8.8", "[2600::1]:4000"] {
-            assert!(!is_private(&format!("https://{public}")).await, "{public}");
+            let origin = format!("https://{public}");
+            assert!(!is_private(&origin).await && !is_near(&origin).await, "{public}");
         }
+        let none = "no origin, so it has no address";
+        assert!(is_private(none).await && !is_near(none).await);
+    }
+
+    #[test]
+    fn a_host_has_at_most_the_length_of_a_name() {
+        let of_length = |bytes: usize| origin(&format!("https://{}", "a".repeat(bytes)));
+        assert!(of_length(253).is_some() && of_length(254).is_none());
     }
 
     #[test]

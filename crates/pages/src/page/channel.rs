@@ -155,7 +155,8 @@ impl Channel for PageChannel {
             }
             ("have", payload) => match payload.json::<Progress>() {
                 Ok(Progress { have }) => {
-                    self.pages.progress(socket.now(), &page, member.peer, have.into());
+                    let (now, address) = (socket.now(), socket.address());
+                    self.pages.progress(now, &page, member.peer, address, have.into());
                     Outcome::Reply(Reply::ok(json!({})))
                 }
                 Err(error) => Outcome::Reply(Reply::because(&error.to_string())),
@@ -176,7 +177,8 @@ impl Channel for PageChannel {
         if is_program(kind, socket) {
             self.people.program_left();
         }
-        self.pages.leave(socket.now(), page_cid(socket.topic()), peer, socket.counted_address());
+        let (now, address, from) = (socket.now(), socket.address(), socket.counted_address());
+        self.pages.leave(now, page_cid(socket.topic()), peer, address, from);
     }
 }
 

@@ -10,7 +10,8 @@ use watchfire_types::PeerId;
 const KEY_BYTES: RangeInclusive<usize> = 16..=64;
 
 /// The id that follows from a peer's key. Other peers learn the id and not the key, so they cannot take
-/// the id at another server.
+/// the id at another server. A server that the client joins learns the key, and can join elsewhere under the id
+/// before the client does.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct PeerKey {

@@ -74,6 +74,17 @@ impl State {
         self.rings.get_mut(page).expect("the rings exist or were just created")
     }
 
+    /// A peer, if it is the one that joined at this address. It was removed if the page was denied meanwhile, and
+    /// another with the same key may have joined since.
+    fn peer_at(
+        &self,
+        page: &str,
+        peer: PeerId,
+        address: ChannelAddress,
+    ) -> Option<(PagePeer, Have)> {
+        self.pages.peer(page, peer).filter(|(known, _)| known.address == address)
+    }
+
     /// Peers for one peer: its neighbours, and a few that have the whole page.
     fn known_peers(&mut self, page: &str, peer: PeerId, neighbours: &[PeerId]) -> Vec<KnownPeer> {
         let seed = self.next_seed();
@@ -225,27 +236,39 @@ impl ReplicatedPages {
         Ok(JoinedPage { peer, peers, counts, last_available })
     }
 
-    /// Notes how much of a page a peer has now.
-    pub(super) fn progress(&self, now: Instant, page: &str, peer: PeerId, have: Have) {
+    /// Notes how much of a page the peer at an address has now.
+    pub(super) fn progress(
+        &self,
+        now: Instant,
+        page: &str,
+        peer: PeerId,
+        address: ChannelAddress,
+        have: Have,
+    ) {
         let mut state = self.state.lock();
-        let before = state.pages.peer(page, peer).map(|(_, have)| have);
-        if let (Some(availability), Some(before)) = (&self.availability, before) {
+        let Some((entry, before)) = state.peer_at(page, peer, address) else { return };
+        if let Some(availability) = &self.availability {
             availability.peer_progressed(page, peer, before, have);
         }
         state.pages.progress(now, page, peer, have);
-        if let Some((entry, have)) = state.pages.peer(page, peer) {
-            self.publish_peer(page, peer, entry, have);
-        }
+        self.publish_peer(page, peer, entry, have);
         self.send_outputs(&mut state);
     }
 
-    pub(super) fn leave(&self, now: Instant, page: &str, peer: PeerId, from: Option<IpAddr>) {
+    /// Removes the peer at an address, whose client has this address when limits apply to it.
+    pub(super) fn leave(
+        &self,
+        now: Instant,
+        page: &str,
+        peer: PeerId,
+        address: ChannelAddress,
+        from: Option<IpAddr>,
+    ) {
         let mut state = self.state.lock();
         from.inspect(|from| state.quotas.leave(now, *from));
         self.wake_reports(&state);
-        if let (Some(availability), Some((_, have))) =
-            (&self.availability, state.pages.peer(page, peer))
-        {
+        let Some((_, have)) = state.peer_at(page, peer, address) else { return };
+        if let Some(availability) = &self.availability {
             availability.peer_left(page, peer, have);
         }
         self.link.publish_state(&topic_of(page), || Message::PeerGone { page, peer: peer.0 });
@@ -466,10 +489,17 @@ impl ClusterPart for ReplicatedPages {
                 let mut state = self.state.lock();
                 let (now, peer) = (state.now, PeerId(peer));
                 // A peer with a key may have joined at another process meanwhile, with the same id.
-                let known = state.pages.peer(page, peer);
-                if known.is_some_and(|(known, _)| known.address.node() == from) {
-                    self.remove(&mut state, now, page, peer);
-                    self.send_outputs(&mut state);
+                match state.pages.peer(page, peer) {
+                    Some((known, _)) if known.address.node() == from => {
+                        self.remove(&mut state, now, page, peer);
+                        self.send_outputs(&mut state);
+                    }
+                    // The sender has ignored this peer while it had its own, and the others have removed the id
+                    // if the sender was the last to tell them of it.
+                    Some((known, have)) if known.address.node() == self.link.cluster().me() => {
+                        self.publish_peer(page, peer, known, have);
+                    }
+                    _ => {}
                 }
             }
             Message::Ended { page } => self.forget_peers(page, |node| node == from),
@@ -560,12 +590,15 @@ mod tests {
     const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
 
     fn pages() -> ReplicatedPages {
-        let cluster = Arc::new(FakeBus::default()).cluster();
+        pages_on(&Arc::default())
+    }
+
+    fn pages_on(bus: &Arc<FakeBus>) -> ReplicatedPages {
         ReplicatedPages::new(
             PageRules::from(&Settings::default()),
             Seed::from(&[7; 32]),
             Arc::new(NoClients),
-            PartLink::new(&cluster, part_name("pages")),
+            PartLink::new(&bus.cluster(), part_name("pages")),
             None,
             Arc::new(DenyList::default()),
             ReportWaker::new().0,
@@ -583,6 +616,11 @@ mod tests {
         receive(pages, from, &peer_message(PAGE, PeerId(peer), entry, Have::All));
     }
 
+    /// The address at which clients of this process join.
+    fn here() -> ChannelAddress {
+        ChannelAddress::first_of(NodeId(0), ShardId(0))
+    }
+
     /// The peers of the page, and the process of each.
     fn known(pages: &ReplicatedPages) -> Vec<(u64, u16)> {
         let state = pages.state.lock();
@@ -598,7 +636,7 @@ mod tests {
         let joining = JoiningPeer {
             of_key: Some(PeerId(of_key)),
             random: PeerId(random),
-            address: ChannelAddress::first_of(NodeId(0), ShardId(0)),
+            address: here(),
             from: None,
             have: Have::Nothing,
             kind: PeerKind::Tab,
@@ -615,7 +653,7 @@ mod tests {
         assert_eq!(join(&pages, 10, 90), 90);
         assert_eq!(join(&pages, 11, 91), 11);
         assert_eq!(join(&pages, 11, 92), 92);
-        pages.leave(Instant::ZERO, PAGE, PeerId(11), None);
+        pages.leave(Instant::ZERO, PAGE, PeerId(11), here(), None);
         receive(&pages, 1, &Message::PeerGone { page: PAGE, peer: 10 });
         assert_eq!([join(&pages, 11, 93), join(&pages, 10, 94)], [11, 10]);
     }
@@ -632,6 +670,53 @@ mod tests {
         insert(&pages, 2, 11);
         receive(&pages, 2, &Message::PeerGone { page: PAGE, peer: 11 });
         assert_eq!(known(&pages), [(10, 2), (11, 0)]);
+    }
+
+    #[test]
+    fn a_peer_is_sent_again_when_another_process_ends_its_own_of_the_same_id() {
+        let bus = Arc::new(FakeBus::default());
+        let pages = pages_on(&bus);
+        join(&pages, 11, 91);
+        let sent = bus.take_published();
+        assert_eq!(sent.len(), 1);
+        receive(&pages, 1, &Message::PeerGone { page: PAGE, peer: 11 });
+        assert_eq!(bus.take_published(), sent);
+        insert(&pages, 2, 20);
+        for peer in [20, 30] {
+            receive(&pages, 1, &Message::PeerGone { page: PAGE, peer });
+        }
+        assert!(bus.take_published().is_empty(), "not a peer of this process");
+    }
+
+    #[test]
+    fn a_peer_that_was_ignored_is_known_when_the_own_one_of_the_same_id_has_left() {
+        let pages = pages();
+        join(&pages, 11, 91);
+        insert(&pages, 2, 11);
+        assert_eq!(known(&pages), [(11, 0)]);
+        pages.leave(Instant::ZERO, PAGE, PeerId(11), here(), None);
+        assert!(known(&pages).is_empty());
+        // The process 2 sends it again when it is told of the end.
+        insert(&pages, 2, 11);
+        assert_eq!(known(&pages), [(11, 2)]);
+    }
+
+    #[test]
+    fn a_member_whose_peer_was_removed_does_not_change_another_with_its_id() {
+        let bus = Arc::new(FakeBus::default());
+        let mut pages = pages_on(&bus);
+        let link = PartLink::new(&bus.cluster(), part_name("availability"));
+        pages.availability = Some(Arc::new(Availability::new(link, true)));
+        insert(&pages, 2, 11);
+        join(&pages, 12, 92);
+        bus.take_published();
+        let elsewhere = ChannelAddress::first_of(NodeId(0), ShardId(1));
+        for (peer, address) in [(11, here()), (12, elsewhere)] {
+            pages.progress(Instant::ZERO, PAGE, PeerId(peer), address, Have::Some);
+            pages.leave(Instant::ZERO, PAGE, PeerId(peer), address, None);
+        }
+        assert_eq!(known(&pages), [(11, 2), (12, 0)]);
+        assert!(bus.take_published().is_empty());
     }
 
     #[test]

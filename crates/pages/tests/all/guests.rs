@@ -39,6 +39,15 @@ fn refusal_of_join(client: &mut Client, topic: &str) -> Value {
     client.join(topic, json!({}))["response"]["reason"].clone()
 }
 
+/// The answer to a long poll without a session from this origin.
+fn long_poll(server: &RunningServer, method: &str, origin: &str) -> String {
+    let request = format!(
+        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\
+         origin: {origin}\r\nconnection: close\r\n\r\n"
+    );
+    http(server, &request)
+}
+
 /// A topic of an application.
 struct App;
 
@@ -118,18 +127,27 @@ fn a_server_without_neighbours_has_no_guests() {
 #[test]
 fn long_polls_of_guests_and_rebound_names_are_refused() {
     let server = start(with_neighbour(Guests::Any));
-    for method in ["GET", "POST"] {
-        let request = format!(
-            "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\
-             origin: {NEIGHBOUR}\r\nconnection: close\r\n\r\n"
-        );
-        let response = http(&server, &request);
-        assert!(response.ends_with("{\"status\":403}"), "{method}: {response}");
-    }
+    let response = long_poll(&server, "GET", NEIGHBOUR);
+    assert!(response.ends_with("{\"status\":403}"), "{response}");
     // A domain that has the address 127.0.0.1 meanwhile.
     for origin in ["http://attacker.example", NEIGHBOUR] {
         let request = format!("{UPGRADE}host: attacker.example\r\norigin: {origin}\r\n\r\n");
         assert!(http(&server, &request).starts_with("HTTP/1.1 403 "), "{origin}");
+    }
+}
+
+#[test]
+fn a_post_without_a_session_tells_whether_the_origin_is_refused_and_guests_are_not() {
+    for (guests, neighbour, stranger) in
+        [(Guests::Neighbours, 410, 403), (Guests::Any, 410, 410), (Guests::None, 403, 403)]
+    {
+        let server = start(with_neighbour(guests));
+        for (origin, status) in [(NEIGHBOUR, neighbour), (STRANGER, stranger), ("null", 403)] {
+            let response = long_poll(&server, "POST", origin);
+            let body = format!("{{\"status\":{status}}}");
+            assert!(response.ends_with(&body), "{guests:?}: {origin}: {response}");
+        }
+        assert_eq!(metric(&server, "watchfire_channels_guests"), 0);
     }
 }
 
@@ -143,6 +161,9 @@ fn guests_are_bounded_and_the_place_of_one_that_left_is_free_again() {
     for (site, of) in [(0, "this site"), (4, "all sites")] {
         let refusal = admit(site).err().expect("all places are taken");
         assert!(refusal.contains("503"), "{of}: {refusal}");
+        // The client asks whether it is refused for ever.
+        let response = long_poll(&server, "POST", &format!("https://{site}.example"));
+        assert!(response.ends_with("{\"status\":410}"), "{of}: {response}");
     }
     assert_eq!(metric(&server, r#"watchfire_refusals_total{reason="guests_max"}"#), 2);
     // Other clients are not affected.

@@ -4,6 +4,7 @@
 mod support;
 
 mod admin;
+mod closings;
 mod deny_list;
 mod gateway;
 mod guests;

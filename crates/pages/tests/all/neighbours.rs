@@ -1,6 +1,7 @@
 //! Pages of several servers that name each other: a page that is available on one is found from the others.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Settings};
@@ -16,7 +17,7 @@ fn origin(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-fn with_neighbours(servers: &[SocketAddr]) -> Settings {
+pub fn with_neighbours(servers: &[SocketAddr]) -> Settings {
     let mut settings = settings();
     let servers = servers.iter().copied().map(origin).collect();
     settings.section_mut::<NeighbourSettings>().servers = servers;
@@ -29,7 +30,7 @@ fn server(neighbours: &[SocketAddr]) -> RunningServer {
 }
 
 /// An address on which nothing listens.
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("a listener has an address")
 }
@@ -114,7 +115,7 @@ fn a_neighbour_that_is_gone_has_no_pages() {
 fn the_filter_is_sent_again_only_when_it_has_changed() {
     let server = server(&[free_address()]);
     let ask = |method: &str, etag: &str| {
-        let request = Request::new(method, "/neighbours/burning");
+        let request = Request::new(method, "/neighbours/pages");
         request.line(format!("if-none-match: {etag}")).to(server.address())
     };
     let empty = ask("GET", "\"\"");
@@ -137,7 +138,7 @@ fn the_filter_is_sent_again_only_when_it_has_changed() {
 #[test]
 fn a_server_without_neighbours_tells_no_pages() {
     let server = start(settings());
-    assert_eq!(Request::get("/neighbours/burning").to(server.address()).status, 404);
+    assert_eq!(Request::get("/neighbours/pages").to(server.address()).status, 404);
     assert_eq!(neighbours(&server), Value::Null);
     assert!(!support::metrics(&server).contains("watchfire_neighbours"));
 }
@@ -165,10 +166,36 @@ fn a_server_that_is_its_own_neighbour_is_not_asked() {
 }
 
 #[test]
+fn a_neighbour_that_leads_to_this_server_now_has_no_pages_any_more() {
+    let filter_of = |server: &RunningServer| {
+        let request = Request::get("/neighbours/pages");
+        response("200 OK", &[], request.to(server.address()).body)
+    };
+    let east = server(&[free_address()]);
+    let (_holder, _) = join(&east, "all");
+    let empty_bytes = 22;
+    eventually("the filter has the page", || {
+        Request::get("/neighbours/pages").to(east.address()).body.len() > empty_bytes
+    });
+    let answer = Arc::new(Mutex::new(filter_of(&east)));
+    let answers = answer.clone();
+    let neighbour = HttpServer::start(move |_| Some(answers.lock().unwrap().clone()));
+    let west = server(&[neighbour.address]);
+    let (mut waiting, joined) = join(&west, "none");
+    if joined.get("elsewhere").is_none() {
+        waiting.receive_event("elsewhere");
+    }
+    let itself = filter_of(&west);
+    *answer.lock().unwrap() = itself;
+    assert_eq!(waiting.receive_event("elsewhere"), json!({ "servers": [] }));
+    eventually_is(&west, "itself");
+}
+
+#[test]
 fn an_answer_that_is_no_filter_has_no_pages() {
     // A hash of 9 bits, of which 400 are there: every page would be.
     let dense = [&[1; 17][..], &[9, 0, 0, 1, 0x90], &[0; 450]].concat();
-    let elsewhere = "location: http://127.0.0.1:1/neighbours/burning";
+    let elsewhere = "location: http://127.0.0.1:1/neighbours/pages";
     let started = [
         ("dense", response("200 OK", &[], dense)),
         ("invalid", response("200 OK", &[], "<!doctype html>")),
