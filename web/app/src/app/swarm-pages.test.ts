@@ -52,9 +52,9 @@ describe('a page that is opened', () => {
 
   it('is looked for at the neighbours that answer, at those in its link first, and at no other server', () => {
     vi.stubGlobal('location', new URL('https://a.example'))
-    expect(opened().deps?.at).toEqual([NEIGHBOUR])
+    expect(opened().deps?.at?.(() => {})).toEqual([NEIGHBOUR])
     noteServers(CID, `#at=https://c.example&at=${SILENT}`)
-    expect(opened().deps?.at).toEqual([SILENT, NEIGHBOUR])
+    expect(opened().deps?.at?.(() => {})).toEqual([SILENT, NEIGHBOUR])
   })
 
   it('has direct connections, unless this browser hides its address', () => {

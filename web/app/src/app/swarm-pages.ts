@@ -51,7 +51,7 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
   const serve = (publication: Publication) =>
-    openPage(publication.root, { ...deps, ...paths(deps), publication, at: serversToJoin(publication.root) })
+    openPage(publication.root, { ...deps, ...paths(deps), publication, at: (look) => serversToJoin(publication.root, look) })
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
@@ -99,7 +99,7 @@ async function copyOf(root: string, blocks: readonly CopiedBlock[], bytesMax: nu
 export function open(cid: string, bytesMax: number, key: string | null, deps: SwarmDeps): ReadablePage {
   const { limits } = deps
   noteNeighbours(limits.neighbours)
-  const at = serversToJoin(cid)
+  const at: PageDeps['at'] = (look) => serversToJoin(cid, look)
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
   return new ReadablePage(openPage(cid, { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, at }), key)
 }

@@ -1,14 +1,8 @@
 import { page as text } from '../messages/page.ts'
-import type { OpenPages } from '../ui/open-pages.ts'
 import { acceptServer, serversToAccept } from '../ui/other-servers.ts'
 
 /** For each server in the link of a page that this server does not know, the question whether to look for the page there. */
-export function LookElsewhere({ cid, openPages }: { cid: string; openPages: OpenPages }) {
-  const look = (server: string) => {
-    // The view opens it again, also at this server.
-    openPages.close(cid)
-    acceptServer(server)
-  }
+export function LookElsewhere({ cid }: { cid: string }) {
   return (
     <>
       {serversToAccept(cid).map((server) => {
@@ -16,7 +10,7 @@ export function LookElsewhere({ cid, openPages }: { cid: string; openPages: Open
         return (
           <div key={server} class="waiting-help">
             <p>{text.withNodes('lookAt', { server: <bdi translate={false}>{host}</bdi> })}</p>
-            <button type="button" onClick={() => look(server)}>
+            <button type="button" onClick={() => acceptServer(cid, server)}>
               {text('lookThere', { server: host })}
             </button>
           </div>

@@ -8,7 +8,7 @@ import { openFileStreams } from '../streaming/index.ts'
 import { lazy } from '../ui/lazy.tsx'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
 import { canAppend, type OpenPages } from '../ui/open-pages.ts'
-import { acceptedServers, noteServers } from '../ui/other-servers.ts'
+import { noteServers } from '../ui/other-servers.ts'
 import { replaceAddress } from '../ui/replace-address.ts'
 import type { Route } from '../ui/route.ts'
 import { pageAddress } from '@watchfire/pages/addresses'
@@ -50,12 +50,13 @@ interface PageViewProps {
 export function PageView({ place, openPages, channels, sitesBelow, report }: PageViewProps) {
   const linked = linkedName(place.filename)
   const had = hadPage(place.cid)
+  // Before the page is opened, and when only the fragment has changed.
+  useMemo(() => noteServers(place.cid, location.hash), [place])
   const page = useMemo(() => {
-    noteServers(place.cid, location.hash)
     const opened = openPages.open(place.cid, linked, place.key)
     opened.isOwn ||= had?.isOwn === true
     return opened
-  }, [openPages, place.cid, place.key, acceptedServers.value])
+  }, [openPages, place.cid, place.key])
   useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
   useEffect(() => keepAwakeFor(openPages, channels), [openPages, channels])
   const { session } = page
@@ -142,7 +143,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       )}
       {content !== null && !isList && progress}
       {coming?.kind === 'waiting' && lost === null && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
-      {coming?.kind === 'waiting' && <LookElsewhere cid={place.cid} openPages={openPages} />}
+      {coming?.kind === 'waiting' && <LookElsewhere cid={place.cid} />}
       {content !== null && !page.isOwn && (
         <p class="readers small">{text.withNodes('readers', { own: <a href="/">{text('makeOwn')}</a> })}</p>
       )}

@@ -43,7 +43,7 @@ export function StatusPanel({ page, availability, title, address }: StatusPanelP
   useEffect(() => {
     if (isOpen) void updateNeighbours()
   }, [isOpen])
-  const { link, hosts } = linkToShare(address)
+  const { link, hosts } = linkToShare(address, session.cid)
   useEffect(() => {
     if (wanted.current !== null) panel.current?.querySelector<HTMLElement>(wanted.current)?.focus()
     wanted.current = null

@@ -5,7 +5,12 @@ const KEY = 'watchfire:hides-address'
 /** Whether the pages that are opened from now on make no direct connections, so that other viewers do not learn the address of this browser. */
 export const isAddressHidden = signal(remembered())
 
-/** Sets and stores the choice, for all tabs that this browser opens later. */
+// The person has switched in another tab.
+globalThis.addEventListener?.('storage', () => {
+  isAddressHidden.value = remembered()
+})
+
+/** Sets and stores the choice, for all tabs of this browser. */
 export function hideAddress(isHidden: boolean): void {
   isAddressHidden.value = isHidden
   try {

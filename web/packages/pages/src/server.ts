@@ -79,7 +79,7 @@ export class PageServer {
     // It opens while the limits come.
     void this.connection
     const limits = await this.limits
-    const deps = { connection: this.connection, limits, at, live: loadLive, direct: loadDialling }
+    const deps = { connection: this.connection, limits, at: () => at, live: loadLive, direct: loadDialling }
     const session = openPage(place.cid, own === null ? deps : { ...deps, publication: own.publication })
     return new LinkedPage(session, place, this.address, this.#closing.signal, own?.content ?? null)
   }

@@ -55,6 +55,6 @@ function originOf(text: string): string | null {
 }
 
 /** Whether a host can be on the internet. */
-function isPublic(host: string): boolean {
+export function isPublic(host: string): boolean {
   return /^\[|^[\d.]+$/.test(host) ? placeOfAddress(host) === 'internet' : !NEAR_NAME.test(host)
 }

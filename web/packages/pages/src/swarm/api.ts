@@ -95,8 +95,11 @@ export interface PageDeps {
   readonly clock?: Clock
   /** Returns numbers in [0, 1). */
   readonly random?: () => number
-  /** The origins of further servers at which the page may be. It is joined there if its own server is lost, or if nobody there has all of it. */
-  readonly at?: readonly string[]
+  /**
+   * Returns the origins of further servers at which the page may be. It is joined there if its own server is lost, or if nobody there has
+   * all of it. The caller calls `look` when the list has changed.
+   */
+  readonly at?: (look: () => void) => readonly string[]
   /** Loads direct connections to peers: `loadDialling`, or `null` for none. Default: WebRTC, if the browser has it. */
   readonly direct?: LoadDirectConnections | null | undefined
   /** Shows live pages: `loadLive`. Without it, a live page fails like damaged content. */

@@ -27,13 +27,14 @@ export function withDeclinedCalls(connection: Connection): Connection {
 }
 
 function joinDeclining(connection: Connection, name: string, names: readonly string[], events: TopicEvents): Topic {
-  const topic = connection.join(name, names, {
-    ...events,
-    message(event, payload) {
+  // Not a copy: the page may replace the functions later.
+  const declining: TopicEvents = Object.assign(Object.create(events) as TopicEvents, {
+    message(event: string, payload: unknown) {
       if (event === 'signal' && payload instanceof ArrayBuffer) decline(topic, payload)
       else events.message?.(event, payload)
     },
   })
+  const topic = connection.join(name, names, declining)
   return topic
 }
 

@@ -107,3 +107,22 @@ it.each(readVectors<Scenario[]>('page/outgoing.json'))('$about', ({ frame_bytes_
     expect({ nth, at: step.at, do: step.do, ...results }).toEqual({ nth, ...step })
   }
 })
+
+it('a peer that was busy before it had a direct connection is reachable after that, and so is one that timed out', () => {
+  const outgoing = new Outgoing(65_536)
+  const busy = { reason: 'peer busy', retry_after_ms: 50 }
+  const send = (id: number, now: number) => {
+    outgoing.push({ id, bytes: new Uint8Array(10), blocks: [], isReported: false, isRelayed: false })
+    const next = outgoing.next(now)
+    if (next === null) throw new Error('nothing was sent')
+    return next.sent
+  }
+  expect(outgoing.handleError(0, send(1, 0), busy)).toBe(true)
+  expect(outgoing.takeForDirect()).toHaveLength(1)
+  expect(outgoing.handleError(40_000, send(2, 40_000), busy)).toBe(true)
+  outgoing.takeForDirect()
+  for (let times = 0; times < 4; times++) {
+    expect(outgoing.handleTimeout(send(3 + times, 50_000 + times))).toBe(true)
+    outgoing.takeForDirect()
+  }
+})

@@ -84,13 +84,17 @@ export class Outgoing {
    * Takes the messages that a direct connection carries from now on: the long ones that have not begun, and all short ones, so that
    * these arrive in order. The server may refuse a short message that is on its way, and one that it has relayed may be late. So the
    * first ones are the last short messages that the server has relayed. The receiver ignores those that it has read. `isAll`: also the
-   * long ones that have begun, because the server cannot reach the peer.
+   * long ones that have begun, because the server cannot reach the peer. Earlier refusals and timeouts do not count when the peer is on
+   * the relay again.
    */
   takeForDirect(isAll = false): UnsentMessage[] {
     const isTaken = ({ message: { bytes }, ranges }: Sending) =>
       isAll || isShort(bytes) || ranges.reduce((sum, [from, to]) => sum + to - from, 0) === bytes.length
     const taken = this.#messages.filter(isTaken)
     this.#messages = this.#messages.filter((each) => !taken.includes(each))
+    this.#timeouts = 0
+    this.#busySince = null
+    this.#busyWaits = 0
     return [...this.#relayed.splice(0), ...taken.map(({ message }) => message)]
   }
 

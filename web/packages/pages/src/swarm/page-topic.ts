@@ -22,8 +22,9 @@ export interface JoinedPage {
 /** Joins a page at its own server. When that server or `at` names others, code is loaded that joins the page there too. */
 export function joinPage(name: string, protocol: JoinedPage['protocol'], events: Required<TopicEvents>, deps: PageDeps): JoinedPage {
   // If the code does not load, the next list of servers tries again.
-  const look = (servers: unknown) =>
-    (servers || deps.at?.length) && import('./away/index.ts').then(({ joinElsewhere }) => joinElsewhere(joined, servers)).catch(() => {})
+  const look = (servers?: unknown) =>
+    (servers || deps.at?.(look).length) &&
+    import('./away/index.ts').then(({ joinElsewhere }) => joinElsewhere(joined, servers)).catch(() => {})
   const home = {
     ...events,
     params: () => {

@@ -3,17 +3,11 @@ import type { Connection } from '@watchfire/client/connection'
 import { openConnection, originOf, releaseConnection } from './connections.ts'
 
 describe('the name of another server', () => {
-  const secure = { origin: 'https://home.example' }
-  const insecure = { origin: 'http://home.example:4000' }
+  const secure = { origin: 'https://home.example', hostname: 'home.example' }
+  const insecure = { origin: 'http://home.example:4000', hostname: 'home.example' }
+  const near = { origin: 'https://localhost:4000', hostname: 'localhost' }
 
-  it.each([
-    'https://a.example',
-    'https://a.example/',
-    'HTTPS://A.example:443',
-    'https://[2001:db8::1]:8443',
-    'http://localhost:4000',
-    'http://127.0.0.1',
-  ])('may be %s', (name) => {
+  it.each(['https://a.example', 'https://a.example/', 'HTTPS://A.example:443', 'https://[2001:db8::1]:8443'])('may be %s', (name) => {
     expect(originOf(name, secure)).toBe(new URL(name).origin)
   })
 
@@ -30,9 +24,19 @@ describe('the name of another server', () => {
     ['https://home.example', 'the own server'],
     ['http://a.example', 'no TLS, and the document has it'],
     ['http://127.example', 'no TLS, and only looks like this machine'],
+    ['http://127.0.0.1:6379', 'this machine'],
+    ['http://localhost:4000', 'this machine'],
+    ['https://192.168.0.1', 'a local network'],
+    ['https://[fd00::1]', 'a local network'],
+    ['https://printer.local', 'a local network'],
   ])('is not %s: %s', (name: unknown, _why) => {
     expect(originOf(name, secure)).toBe(null)
   })
+
+  it.each(['http://127.0.0.1:6379', 'http://localhost:4001', 'https://192.168.0.1', 'https://a.example'])(
+    'may be %s for a document of a local network',
+    (name) => expect(originOf(name, near)).toBe(name),
+  )
 
   it('may have no TLS if the document has none, or is none', () => {
     expect([originOf('http://a.example', insecure), originOf('http://a.example', undefined)]).toEqual([

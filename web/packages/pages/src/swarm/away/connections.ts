@@ -1,4 +1,5 @@
 import type { Connection } from '@watchfire/client/connection'
+import { isPublic } from '../../links/servers.ts'
 
 /** Other servers that the pages of a connection are connected to. When the limit is reached, pages join no further ones. */
 const CONNECTIONS_MAX = 12
@@ -41,14 +42,15 @@ export function releaseConnection(home: Connection, origin: string): void {
 
 /**
  * The origin that a server is named with, such as `https://a.example`. `null`: it is not valid, or it is not for a document at `page`: that
- * is the document's own server, or has no TLS although the document has.
+ * is the document's own server, has no TLS although the document has, or is in a local network although the document is on the internet.
  */
-export function originOf(named: unknown, page: { readonly origin: string } | undefined = globalThis.location): string | null {
+export function originOf(named: unknown, page: Pick<Location, 'origin' | 'hostname'> | undefined = globalThis.location): string | null {
   if (typeof named !== 'string' || named.length > ORIGIN_MAX || !URL.canParse(named)) return null
   const { href, origin, protocol, hostname } = new URL(named)
   // Otherwise there is a path, a query, a fragment, or a name of a user.
   if (href !== `${origin}/` || origin === page?.origin) return null
   const isLoopback = /^(?:.+\.)?localhost$|^127(?:\.\d+){3}$|^\[::1\]$/.test(hostname)
   const isAllowed = protocol === 'https:' || (protocol === 'http:' && (isLoopback || !page?.origin.startsWith('https:')))
-  return isAllowed ? origin : null
+  const isReachable = page === undefined || !isPublic(page.hostname) || isPublic(hostname)
+  return isAllowed && isReachable ? origin : null
 }

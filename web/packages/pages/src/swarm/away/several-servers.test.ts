@@ -7,7 +7,7 @@ import type { PeerId } from '../../bitswap/index.ts'
 import { isSameBytes } from '../../content/index.ts'
 import { defaultLimits } from '../../limits/index.ts'
 import type { Counts, Have, PageSession } from '../api.ts'
-import { openPage, publish, type Publication } from '../index.ts'
+import { openPage, publish, withDeclinedCalls, type Publication } from '../index.ts'
 import { encodeSignalFrame } from '../segment.ts'
 import { SeveralServers } from './several-servers.ts'
 
@@ -125,7 +125,7 @@ describe('a page at several servers', () => {
   })
 
   it('is joined at those that its caller names, and at those that its own server names with a join or later', () => {
-    page['deps'] = { ...(page['deps'] as object), at: [C] }
+    page['deps'] = { ...(page['deps'] as object), at: () => [C] }
     several.setServers(undefined)
     page.home.joined({ peer: ME, elsewhere: [A] })
     page.home.message('elsewhere', { servers: ['https://d.example'] })
@@ -167,7 +167,9 @@ describe('a page at several servers', () => {
     home.reply = { status: 'ok', response: { peers: [info(BOB)] } }
     a.reply = { status: 'ok', response: { peers: [info(ALICE, 'all')] } }
     for (const event of ['have', 'trace']) await several.push(event, {})
-    expect(await several.push('more_peers', {})).toEqual({ status: 'ok', response: { peers: [info(BOB), info(ALICE, 'all')] } })
+    news()
+    expect(await several.push('more_peers', {})).toEqual(home.reply)
+    expect(news()).toEqual([['peer_joined', info(ALICE, 'all')]])
     expect([home.pushed, a.pushed]).toEqual([
       ['have', 'trace', 'more_peers'],
       ['have', 'more_peers'],
@@ -176,6 +178,82 @@ describe('a page at several servers', () => {
     expect(a.pushed.at(-1)).toBe('relay')
     home.reply = { status: 'timeout' }
     expect(await several.push('more_peers', {})).toEqual(a.reply)
+  })
+
+  it('does not wait for a silent server, and learns of its peers later', async () => {
+    const a = joinAt(A)
+    news()
+    home.reply = { status: 'ok', response: { peers: [info(BOB)] } }
+    let answer = (_reply: Reply) => {}
+    a.push = () => new Promise((resolve) => (answer = resolve))
+    expect(await several.push('more_peers', {})).toEqual(home.reply)
+    expect(news()).toEqual([])
+    answer({ status: 'ok', response: { peers: [info(ALICE, 'all')] } })
+    await Promise.resolve()
+    await Promise.resolve()
+    expect(news()).toEqual([['peer_joined', info(ALICE, 'all')]])
+    home.reply = { status: 'timeout' }
+    const asked = several.push('more_peers', {})
+    answer(gone)
+    expect(await asked).toEqual(home.reply)
+  })
+
+  it('tells its own server what it has when that is back, because the page has told only the others', () => {
+    page.home.lost()
+    page.home.joined({ peer: ME })
+    expect(home.pushed).toEqual([])
+    joinAt(A)
+    page.home.lost()
+    page.home.joined({ peer: ME })
+    expect(home.pushed).toEqual(['have'])
+  })
+
+  it('gives the place of a server where nobody is to another one, once for each list of its own server', () => {
+    const [D, E] = ['https://d.example', 'https://e.example']
+    let ofCaller: string[] = []
+    page['deps'] = { ...(page['deps'] as object), at: () => ofCaller }
+    several.setServers([A, C, D])
+    ofCaller = [E]
+    several.setServers(undefined)
+    // Not before a server has answered.
+    expect(open).toEqual([A, C, D])
+    for (const origin of [A, C, D]) {
+      const named = origin === D ? [info(ALICE)] : []
+      at(origin).events.joined?.({ peer: ME, peers: named, counts: counts(1, 0) })
+    }
+    several.setServers(undefined)
+    expect(open).toEqual([C, D, E])
+    several.setServers(undefined)
+    expect(open).toEqual([C, D, E])
+    several.setServers([A, C, D])
+    expect(open).toEqual([D, E, A])
+  })
+
+  it('leaves a server that blocks it', () => {
+    several.setServers([A])
+    const a = at(A)
+    a.events.refused?.({ reason: 'page full' })
+    expect(a.hasLeft).toBe(false)
+    a.events.refused?.({ reason: 'denied' })
+    several.setServers(undefined)
+    expect([a.hasLeft, open, joins.length]).toEqual([true, [], 1])
+  })
+
+  it('looks at the servers that its caller names later', () => {
+    let named: string[] = []
+    let look = () => {}
+    const at = (again: () => void) => {
+      look = again
+      return named
+    }
+    page['deps'] = { ...(page['deps'] as object), at }
+    several.setServers([A])
+    named = [C]
+    look()
+    expect(open).toEqual([A, C])
+    several.leave()
+    look()
+    expect(open).toEqual([])
   })
 
   it('tells a server what it has if that changed during the join', () => {
@@ -252,6 +330,19 @@ describe('a page at several servers', () => {
     expect(news()).toEqual([['joined', response]])
   })
 
+  it('accepts another id if no other server has it joined, whose STUN server is at that server', () => {
+    const a = joinAt(A, [ALICE])
+    page.home.lost()
+    a.events.lost?.()
+    news()
+    a.events.joined?.({ peer: CAROL, peers: [info(ALICE)], stun: { port: 3478 } })
+    expect(news()).toEqual([['joined', { peer: CAROL, peers: [info(ALICE)], stun: { host: 'a.example', port: 3478 } }]])
+    expect([a.hasLeft, several.isJoined()]).toEqual([false, true])
+    // The other servers have it as that peer too.
+    joinAt(C, [BOB], counts(2, 1), CAROL)
+    expect(at(C).hasLeft).toBe(false)
+  })
+
   it('is joined everywhere again, as a new peer, when it is joined at home again', () => {
     const a = joinAt(A, [ALICE])
     news()
@@ -324,7 +415,12 @@ describe('tabs of two servers', () => {
     vi.spyOn(crypto, 'getRandomValues').mockImplementation((array) => (array as unknown as Uint32Array).fill(++numbers) as never)
   })
   let random = 0
-  const openAt = (server: FakeServer, root: string, more: { publication?: Publication; at?: string[] } = {}, line = server.connect()) => {
+  const openAt = (
+    server: FakeServer,
+    root: string,
+    more: { publication?: Publication; at?: () => string[] } = {},
+    line = server.connect(),
+  ) => {
     const deps = { connection: line, limits: defaultLimits, clock, random: () => (random = (random + 0.381) % 1), ...more }
     return { session: openPage(root, deps), line }
   }
@@ -370,7 +466,7 @@ describe('tabs of two servers', () => {
     const publication = await file(12_000_000)
     openAt(servers.a, publication.root, { publication })
     const connecting = vi.spyOn(servers.a, 'connect')
-    const { session, line } = openAt(servers.b, publication.root, { at: [A] })
+    const { session, line } = openAt(servers.b, publication.root, { at: () => [A] })
     await clock.until(() => session.state.progress.blocksDone > 2)
     line.break(null)
     expect(session.state.presence.kind).toBe('joined')
@@ -379,6 +475,41 @@ describe('tabs of two servers', () => {
     expect(session.state).toMatchObject({ presence: { kind: 'offline' }, peers: [] })
     await clock.until(() => isComplete(session))
     expect([session.state.presence.kind, servers.b.members.length]).toEqual(['joined', 0])
+  })
+
+  it('go on at the other server if they hide their address', async () => {
+    const publication = await file(12_000_000)
+    openAt(servers.a, publication.root, { publication })
+    const line = servers.b.connect()
+    const session = openPage(publication.root, {
+      connection: withDeclinedCalls(line),
+      direct: null,
+      limits: defaultLimits,
+      clock,
+      random: () => (random = (random + 0.381) % 1),
+      at: () => [A],
+    })
+    await clock.until(() => session.state.progress.blocksDone > 2)
+    line.break(2000)
+    expect(session.state.presence.kind).toBe('joined')
+    await clock.until(() => isComplete(session))
+    await clock.until(() => servers.a.members.some(({ id }) => id === servers.b.members[0]?.id))
+  })
+
+  it('look at a server that their caller names once they are open', async () => {
+    const publication = await file(3000)
+    openAt(servers.a, publication.root, { publication })
+    let named: string[] = []
+    let look = () => {}
+    const at = (again: () => void) => {
+      look = again
+      return named
+    }
+    const { session } = openAt(servers.b, publication.root, { at } as never)
+    await clock.until(() => session.state.phase === 'unavailable')
+    named = [A]
+    look()
+    await clock.until(() => isComplete(session))
   })
 
   it('lose a page with its last holder, and have it again when one is back at either', async () => {
@@ -394,8 +525,8 @@ describe('tabs of two servers', () => {
 
   it('stay at their own server while it has the page, and meet at one that they know a second after it is lost', async () => {
     const publication = await file(12_000_000)
-    const publisher = openAt(servers.b, publication.root, { publication, at: [A] })
-    const reader = openAt(servers.b, publication.root, { at: [A] })
+    const publisher = openAt(servers.b, publication.root, { publication, at: () => [A] })
+    const reader = openAt(servers.b, publication.root, { at: () => [A] })
     await clock.until(() => reader.session.state.progress.blocksDone > 2)
     expect(servers.a.members).toHaveLength(0)
     const lostAt = clock.now()
@@ -411,7 +542,7 @@ describe('tabs of two servers', () => {
     for (const publication of [one, other]) openAt(servers.a, publication.root, { publication })
     const line = servers.b.connect()
     const connecting = vi.spyOn(servers.a, 'connect')
-    const sessions = [one, other].map(({ root }) => openAt(servers.b, root, { at: [A] }, line).session)
+    const sessions = [one, other].map(({ root }) => openAt(servers.b, root, { at: () => [A] }, line).session)
     await clock.until(() => sessions.every(isComplete))
     const [away, ...more] = connecting.mock.results.map(({ value }) => value as FakeConnection)
     const close = vi.spyOn(away as FakeConnection, 'close')

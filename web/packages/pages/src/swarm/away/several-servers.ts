@@ -42,6 +42,7 @@ interface Server {
 }
 
 interface OtherServer extends Server {
+  readonly origin: string
   readonly connection: Connection
 }
 
@@ -60,6 +61,8 @@ export class SeveralServers implements Topic {
   #self: { readonly key: string; readonly id: PeerId | null } | null = null
   /** The latest list of the own server, which can be anything. */
   #named: readonly unknown[] = []
+  /** Servers that have nobody or block the page. It goes there again when the own server sends another list. */
+  readonly #left = new Set<string>()
 
   /** Handles the events of the page's own server from now on. */
   constructor(page: JoinedPage) {
@@ -79,25 +82,37 @@ export class SeveralServers implements Topic {
 
   /** The own server has named these servers. The list can be anything. */
   setServers(list: unknown): void {
-    this.#named = Array.isArray(list) ? list : []
+    // Without a list, its caller names others.
+    if (list !== undefined) {
+      this.#named = Array.isArray(list) ? list : []
+      this.#left.clear()
+    }
     this.#join()
   }
 
   /**
    * Joins the page at the servers that its own server names, and if that is lost or nobody has all of the page, also at those that its
-   * caller names. The page stays joined at those that are named no more.
+   * caller names. The page stays joined at those that are named no more. When the limit is reached, one where nobody is makes room.
    */
-  #join(): void {
+  readonly #join = (): void => {
     if (this.#self === null) return
+    const at = this.#page.deps.at?.(this.#join) ?? []
     const isNeeded = !this.#home.isJoined || this.#counts.holders === 0
-    const named = [...((isNeeded && this.#page.deps.at) || []), ...this.#named]
-    const origins = named.slice(0, NAMES_MAX).flatMap((each) => originOf(each) ?? [])
+    const named = [...this.#named, ...(isNeeded ? at : [])]
+    const origins = [...new Set(named.slice(0, NAMES_MAX).flatMap((each) => originOf(each) ?? []))]
     for (const [origin, { wasJoined }] of this.#others) if (!wasJoined && !origins.includes(origin)) this.#close(origin)
     for (const origin of origins) {
-      if (this.#others.has(origin) || this.#others.size >= SERVERS_MAX) continue
+      if (this.#others.has(origin) || this.#left.has(origin)) continue
+      if (this.#others.size >= SERVERS_MAX) {
+        const isEmpty = ({ wasJoined, counts, peers }: Server) => wasJoined && counts.holders === 0 && peers.size === 0
+        const empty = [...this.#others.values()].find(isEmpty)
+        if (empty === undefined) return
+        this.#giveUp(empty)
+      }
       const connection = openConnection(this.#page.deps.connection, origin)
       if (connection === null) continue
       const server = {
+        origin,
         connection,
         topic: NO_TOPIC,
         isJoined: false,
@@ -118,15 +133,17 @@ export class SeveralServers implements Topic {
     if (payload instanceof Uint8Array) return this.#send(event, payload)
     // Traces are those of the own server.
     const to = event === 'trace' ? [this.#home] : this.#joined
-    const replies = await Promise.all(
-      to.map(async (server) => {
-        const reply = await server.topic.push(event, payload)
-        const all = reply.status === 'ok' ? readPeerList(reply.response) : []
-        return { ...reply, named: all.filter(({ peer }) => this.#note(server, peer)) }
-      }),
-    )
-    if (!replies.some(({ status }) => status === 'ok')) return replies[0] ?? { status: 'offline' }
-    return { status: 'ok', response: { peers: replies.flatMap(({ named }) => named) } }
+    let isAnswered = false
+    const replies = to.map(async (server): Promise<Reply> => {
+      const reply = await server.topic.push(event, payload)
+      if (reply.status !== 'ok') return Promise.reject(reply)
+      const peers = readPeerList(reply.response).filter(({ peer }) => server.isJoined && this.#note(server, peer))
+      // The page does not wait for a slow server, and learns of its peers later.
+      if (isAnswered) for (const peer of peers) this.#page.events.message('peer_joined', peer)
+      isAnswered = true
+      return { status: 'ok', response: { peers } }
+    })
+    return Promise.any(replies).catch(({ errors: [reply] }: AggregateError) => reply ?? { status: 'offline' })
   }
 
   leave(): void {
@@ -145,6 +162,11 @@ export class SeveralServers implements Topic {
     return [this.#home, ...this.#others.values()].filter(({ isJoined }) => isJoined)
   }
 
+  #giveUp({ origin }: OtherServer): void {
+    this.#left.add(origin)
+    this.#close(origin)
+  }
+
   #close(origin: string): void {
     const server = this.#others.get(origin)
     if (server === undefined) return
@@ -157,12 +179,16 @@ export class SeveralServers implements Topic {
   /** The page was joined at home: as a new peer, which it then is at the other servers too. */
   #handleHome(response: unknown): void {
     const { self, peers, counts } = readJoinReply(response)
-    this.#self = { key: this.#page.key, id: self }
+    const { key, events, protocol } = this.#page
+    const wasElsewhere = this.#joined.length > 0
+    this.#self = { key, id: self }
     this.#enter(this.#home, counts)
     for (const { peer } of peers) this.#note(this.#home, peer)
     for (const server of this.#others.values()) this.#joinAt(server)
-    this.#page.events.joined(response)
-    this.setServers(fieldsOf(response)['elsewhere'])
+    events.joined(response)
+    // Changes during the join were told to the other servers alone.
+    if (wasElsewhere) void this.#home.topic.push('have', { have: protocol.have })
+    this.setServers(fieldsOf(response)['elsewhere'] ?? [])
   }
 
   #handleRefused(response: unknown): void {
@@ -187,6 +213,7 @@ export class SeveralServers implements Topic {
         this.#handleJoined(server, response)
         if (announced !== protocol.have) void server.topic.push('have', { have: protocol.have })
       },
+      refused: (response) => fieldsOf(response)['reason'] === 'denied' && this.#giveUp(server),
       lost: () => this.#lose(server),
       message: (event, payload) => server.isJoined && this.#receive(server, event, payload),
     })
@@ -195,18 +222,22 @@ export class SeveralServers implements Topic {
   #handleJoined(server: OtherServer, response: unknown): void {
     const { self, peers, counts } = readJoinReply(response)
     const { events } = this.#page
-    if (this.#self === null || self !== this.#self.id) {
+    const isFirst = this.#joined.length === 0
+    if (this.#self === null || (self !== this.#self.id && (self === null || !isFirst))) {
       // As two peers, this tab would count twice. The server has it as one already: that connection is gone, or is the one to home.
       server.topic.leave()
       const { topic, wasJoined } = server
       if (wasJoined) this.#clock.after(ID_TAKEN, () => server.topic === topic && this.#self !== null && this.#joinAt(server))
       return
     }
-    const isFirst = this.#joined.length === 0
+    this.#self = { key: this.#self.key, id: self }
     this.#enter(server, counts)
     // They are noted before they are reported, because messages to them may follow immediately.
     for (const peer of peers) if (this.#note(server, peer.peer) && !isFirst) events.message('peer_joined', peer)
-    if (isFirst) events.joined(response)
+    const { stun } = fieldsOf(response)
+    // Without a host, it would be the one of home, which is lost.
+    if (isFirst)
+      events.joined(stun ? { ...fieldsOf(response), stun: { host: new URL(server.origin).hostname, ...fieldsOf(stun) } } : response)
     else this.#reportCounts()
   }
 
@@ -232,7 +263,7 @@ export class SeveralServers implements Topic {
     const { events, protocol } = this.#page
     if (!server.isJoined) return
     this.#clear(server)
-    if (server === this.#home) this.#clock.after(LOST_MAX, () => this.#join())
+    if (server === this.#home) this.#clock.after(LOST_MAX, this.#join)
     if (this.#joined.length === 0) {
       events.lost()
       return
