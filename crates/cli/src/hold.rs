@@ -20,7 +20,7 @@ use watchfire_traces::{Kind, Span};
 use crate::cpu_profile::CpuProfileOption;
 use crate::describe;
 use crate::fetching::{
-    Ending, NO_PEER, WaitOptions, dial, is_full, parse_timeout, release_if_full, wait,
+    Ending, NO_PEER, WaitOptions, check_peers, dial, is_full, parse_timeout, release_if_full, wait,
 };
 use crate::hold_commands::obey;
 use crate::host_options::HostOptions;
@@ -93,6 +93,9 @@ fn default_folder() -> Option<PathBuf> {
 }
 
 async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<ExitCode> {
+    if arguments.host.is_relay_only() {
+        arguments.links.iter().try_for_each(|link| check_peers(&arguments.host, link))?;
+    }
     let mut signals = Signals::listen()?;
     // Several links of one peer name it once.
     let peers: BTreeSet<Multiaddr> =

@@ -35,7 +35,8 @@ pub struct HostOptions {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_dial_address)]
     dial_address: Option<(String, u16)>,
     /// Hide the address of this machine from other peers: everything goes through the server of the
-    /// page, within its limits, which is slower. Peers of a link are not dialled.
+    /// page and the other servers that have it, within their limits, which is slower. Peers of a link
+    /// are not dialled.
     #[arg(long, conflicts_with_all = ["peer", "listen", "dht", "dial_address"])]
     relay_only: bool,
 }

@@ -1,6 +1,6 @@
 //! Links to content: a CID, or a URL that contains one.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use watchfire_content::Cid;
@@ -15,8 +15,6 @@ const LINK_BYTES_MAX: usize = 16 * 1024;
 const LINK_PEERS_MAX: usize = 32;
 /// Further servers that a link may name. The rest is ignored.
 const FURTHER_SERVERS_MAX: usize = 3;
-/// Ends of names for machines of a local network, or for this machine.
-const NEAR_NAMES: [&str; 4] = [".localhost", ".local", ".internal", ".home.arpa"];
 
 /// Characters that are escaped in the query of a link.
 const ESCAPED: &AsciiSet =
@@ -213,12 +211,12 @@ fn without_marks(text: &str) -> &str {
 /// Texts that are no origins are ignored. So are hosts of a local network, unless the page itself is on
 /// one: otherwise a link could make programs connect to machines that its sender cannot reach.
 fn further_servers(fragment: &str, own: Option<&ServerUrl>) -> Vec<ServerUrl> {
-    let takes_near = own.is_some_and(|own| !is_public(host_of(own.authority())));
+    let takes_near = own.is_some_and(|own| !own.is_public());
     let mut servers: Vec<ServerUrl> = Vec::new();
     for (_, text) in pairs(fragment).filter(|(key, _)| *key == "at") {
         let Some(server) = parse_origin(&text) else { continue };
         let is_new = own != Some(&server) && !servers.contains(&server);
-        if is_new && (takes_near || is_public(host_of(server.authority()))) {
+        if is_new && (takes_near || server.is_public()) {
             servers.push(server);
         }
     }
@@ -266,21 +264,6 @@ fn is_host(host: &str) -> bool {
     let last = host.rsplit('.').next().unwrap_or_default();
     let is_name = !last.starts_with(|c: char| c.is_ascii_digit());
     host.split('.').all(is_part) && (is_name || host.parse::<Ipv4Addr>().is_ok())
-}
-
-/// Whether a host can be on the internet.
-fn is_public(host: &str) -> bool {
-    match host.trim_matches(['[', ']']).parse() {
-        Ok(IpAddr::V4(address)) => {
-            let [a, b, ..] = address.octets();
-            let is_shared = a == 100 && b >> 6 == 1;
-            let is_near = address.is_loopback() || address.is_private() || address.is_link_local();
-            a != 0 && a < 224 && !is_shared && !is_near
-        }
-        // 2000::/3; others contain an IPv4 address, or are not of the internet.
-        Ok(IpAddr::V6(address)) => address.segments()[0] >> 13 == 1,
-        Err(_) => host.contains('.') && !NEAR_NAMES.iter().any(|end| host.ends_with(end)),
-    }
 }
 
 impl Link {

@@ -45,7 +45,8 @@
 //! that breaks.
 //!
 //! With [`PageClientOptions::home`], the client also joins the page at a few servers that this one
-//! names because the page is available there.
+//! names because the page is available there. With [`PageClientOptions::at`], it also joins it at those servers
+//! while this one is lost or nobody there has the page.
 //!
 //! Absent on purpose: direct connections between two page clients. They are libp2p peers too.
 

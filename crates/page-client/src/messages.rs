@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_of_servers_the_first_eight_are_read_if_they_are_origins() {
+    fn the_first_eight_servers_of_a_list_are_read_if_they_are_origins() {
         let invalid =
             ["a.example", "https://b.example/", "https://b.example/p/x", "ws://c.example"];
         let [first, second] = ["https://a.example", "http://127.0.0.1:4000"];

@@ -133,11 +133,16 @@ impl Outgoing {
     /// begun, and all short ones, so that these arrive in order. The server may refuse a short
     /// message that is on its way, and one that it has relayed may be late. So the first ones are the
     /// last short messages that the server has relayed. The receiver ignores those that it has read.
-    pub(crate) fn take_for_direct(&mut self) -> Vec<UnsentMessage> {
+    /// `is_all`: also the long ones that have begun, because the server cannot reach the peer.
+    pub(crate) fn take_for_direct(&mut self, is_all: bool) -> Vec<UnsentMessage> {
         let is_taken = |sending: &mut Sending| {
             let unsent_bytes: usize = sending.ranges.iter().map(|(from, to)| to - from).sum();
-            sending.is_short() || unsent_bytes == sending.message.bytes.len()
+            is_all || sending.is_short() || unsent_bytes == sending.message.bytes.len()
         };
+        // If the relay is used again, that is another try.
+        self.timeouts = 0;
+        self.busy_since = None;
+        self.busy_waits = 0;
         let taken = self.messages.extract_if(.., is_taken).map(|sending| sending.message);
         self.relayed.drain(..).chain(taken).collect()
     }
@@ -251,7 +256,7 @@ impl Outgoing {
     pub(crate) fn handle_timeout(&mut self, segment: SentSegment) -> Result<(), Unreachable> {
         self.requeue(segment);
         self.timeouts += 1;
-        if self.timeouts == TIMEOUTS_MAX { Err(Unreachable) } else { Ok(()) }
+        if self.timeouts >= TIMEOUTS_MAX { Err(Unreachable) } else { Ok(()) }
     }
 
     fn requeue(&mut self, segment: SentSegment) {
@@ -266,5 +271,27 @@ impl Outgoing {
     fn wait(&mut self, now: Instant, wait: Duration) {
         let until = now + wait.clamp(WAIT_MIN, WAIT_MAX);
         self.retry_at = self.retry_at.max(Some(until));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direct_connection_ends_the_time_that_a_peer_was_busy() {
+        let mut outgoing = Outgoing::new(1_000);
+        let bytes = bytes::Bytes::from_static(b"hi");
+        let message = UnsentMessage { id: 1, bytes, is_reported: false, is_relayed: false };
+        let busy = RelayError::Busy { wait: WAIT_MIN };
+        let mut refuse_at = |now: Instant| {
+            outgoing.push(message.clone());
+            let (sent, _) = outgoing.next(now).expect("a segment");
+            let result = outgoing.handle_error(now, sent, &busy);
+            assert_eq!(outgoing.take_for_direct(true).len(), 1);
+            result
+        };
+        let start = Instant::ZERO;
+        assert_eq!([refuse_at(start), refuse_at(start + BUSY_MAX)], [Ok(()), Ok(())]);
     }
 }

@@ -55,7 +55,8 @@ pub struct PageClientOptions {
     /// The address of the server, if the client also joins the page at other servers that this one
     /// names. `None`: it stays at this one.
     pub home: Option<ServerUrl>,
-    /// Other servers at which the page may be, such as those of its link. With `home`, the client also joins it there.
+    /// Other servers at which the page may be, such as those of its link. With `home`, the client also joins it
+    /// there while its own server is lost or has no holder of the page.
     pub at: Vec<ServerUrl>,
     pub page: Cid,
     /// The part of the page that is stored here at the start.

@@ -431,7 +431,7 @@ impl PageProtocol {
                     .handle_error(now, segment, &messages::relay_error(response))
                     .is_err()
                 {
-                    return self.remove(now, peer);
+                    return self.leave_relay(now, peer);
                 }
                 self.send_segments(now, peer);
             }
@@ -454,7 +454,7 @@ impl PageProtocol {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
                 match peer_state.outgoing.handle_timeout(segment) {
                     Ok(()) => self.send_segments(now, peer),
-                    Err(_) => self.remove(now, peer),
+                    Err(_) => self.leave_relay(now, peer),
                 }
             }
             PendingRequest::Signal { peer, call } => self.handle_lost_signal(now, peer, call),

@@ -33,6 +33,9 @@ pub trait Connector: Send + Sync {
     fn websocket_url(&self) -> String;
 }
 
+/// Ends of names for machines of a local network, or for this machine.
+const NEAR_NAMES: [&str; 4] = [".localhost", ".local", ".internal", ".home.arpa"];
+
 const SOCKET_PATH: &str = "/socket/websocket?vsn=2.0.0";
 
 /// The URL of a Watchfire server: a scheme and a host. Without a scheme, it is `http` for a server on this machine or in a
@@ -121,14 +124,38 @@ impl ServerUrl {
         &self.authority
     }
 
-    /// Whether a client of this server may follow it to `other`: only an encrypted connection takes the
-    /// place of an encrypted one, except on this machine.
+    /// Whether the server can be on the internet: its host is no address or name of this machine or of a
+    /// local network.
+    pub fn is_public(&self) -> bool {
+        match self.host.parse() {
+            Ok(IpAddr::V4(address)) => {
+                let [a, b, ..] = address.octets();
+                let is_shared = a == 100 && b >> 6 == 1;
+                let is_near =
+                    address.is_loopback() || address.is_private() || address.is_link_local();
+                a != 0 && a < 224 && !is_shared && !is_near
+            }
+            // 2000::/3; others contain an IPv4 address, or are not of the internet.
+            Ok(IpAddr::V6(address)) => address.segments()[0] >> 13 == 1,
+            Err(_) => {
+                let name = self.host.to_ascii_lowercase();
+                let name = name.trim_end_matches('.');
+                let last = name.rsplit('.').next().unwrap_or_default();
+                // Systems read `127.1` as an address.
+                let is_number = last.starts_with(|c: char| c.is_ascii_digit());
+                name.contains('.')
+                    && !is_number
+                    && !NEAR_NAMES.iter().any(|end| name.ends_with(end))
+            }
+        }
+    }
+
+    /// Whether a client of this server may follow it to `other`. Only an encrypted connection takes the place
+    /// of an encrypted one. A server on the internet must not lead clients to machines of their own network.
     pub(crate) fn may_name(&self, other: &ServerUrl) -> bool {
-        let is_local = || match other.host.parse() {
-            Ok(address) => IpAddr::is_loopback(&address),
-            Err(_) => is_near(&other.host),
-        };
-        other != self && (other.is_encrypted || !self.is_encrypted || is_local())
+        other != self
+            && (other.is_encrypted || !self.is_encrypted)
+            && (other.is_public() || !self.is_public())
     }
 
     /// Returns a connector. It verifies certificates with the trust store of the system.
@@ -232,21 +259,25 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_server_may_name_servers_without_encryption_only_on_this_machine() {
+    fn a_server_names_no_less_safe_server_and_one_on_the_internet_names_none_of_a_local_network() {
         let server = |text: &str| text.parse::<ServerUrl>().unwrap();
-        let [encrypted, plain] = ["https://a.example", "http://a.example"].map(server);
-        for (other, of_encrypted, of_plain) in [
-            ("https://b.example", true, true),
-            ("http://127.0.0.1:4000", true, true),
-            ("http://[::1]:4000", true, true),
-            ("http://localhost:4000", true, true),
-            ("http://b.example", false, true),
-            ("http://192.168.1.7:4000", false, true),
-            ("https://a.example", false, true),
-            ("http://a.example", false, false),
+        let homes = ["https://a.example", "http://a.example", "http://localhost:4000"].map(server);
+        for (other, expected) in [
+            ("https://b.example", [true, true, true]),
+            ("https://93.184.216.34", [true, true, true]),
+            ("http://b.example", [false, true, true]),
+            ("https://a.example", [false, true, true]),
+            ("http://a.example", [false, false, true]),
+            ("http://127.0.0.1:6379", [false, false, true]),
+            ("http://[::1]:4000", [false, false, true]),
+            ("http://localhost:4100", [false, false, true]),
+            ("https://192.168.0.1", [false, false, true]),
+            ("https://127.1", [false, false, true]),
+            ("https://Router.Local.", [false, false, true]),
+            ("https://intranet", [false, false, true]),
         ] {
-            let may = (encrypted.may_name(&server(other)), plain.may_name(&server(other)));
-            assert_eq!(may, (of_encrypted, of_plain), "{other}");
+            let may = homes.each_ref().map(|home| home.may_name(&server(other)));
+            assert_eq!(may, expected, "{other}");
         }
     }
 

@@ -117,7 +117,7 @@ impl TwoPaths {
             "up" => {
                 self.is_up = true;
                 self.outgoing.release();
-                self.direct.extend(self.outgoing.take_for_direct());
+                self.direct.extend(self.outgoing.take_for_direct(false));
             }
             "down" => {
                 self.is_up = false;

@@ -242,7 +242,10 @@ async fn a_page_is_joined_at_three_servers_that_its_own_one_names_and_left_when_
     let bob = json!({ "peer": "000000000000000b", "have": "all" });
     let mut at_a = a.joined(3, json!([bob]), &[]).await;
     let mut at_b = b.joined(1, json!([]), &[]).await;
+    let early = timeout(Duration::ZERO, fourth.listener.accept()).await;
+    assert!(early.is_err(), "it is one more than three");
     let _refused = refusing.replies("error", json!({ "reason": "page full" })).await;
+    let at_fourth = fourth.joined(1, json!([]), &[]).await;
     wait_for(&client, |status| status.counts.watching == 3 && status.peers == 1).await;
     assert_eq!(client.status().borrow().connection, ConnectionState::Joined);
 
@@ -254,13 +257,28 @@ async fn a_page_is_joined_at_three_servers_that_its_own_one_names_and_left_when_
 
     at_home.push("elsewhere", json!({ "servers": [] })).await;
     at_b.leaves().await;
+    at_fourth.leaves().await;
     at_a.push("peer_left", bob).await;
     at_a.leaves().await;
     wait_for(&client, |status| status.counts.watching == 2 && status.peers == 0).await;
-    let fourth = timeout(Duration::ZERO, fourth.listener.accept()).await;
-    assert!(fourth.is_err(), "it is one more than three");
     drop(client);
     at_home.leaves().await;
+}
+
+#[tokio::test]
+async fn the_servers_of_a_link_are_joined_while_the_own_one_is_lost_or_nobody_there_has_the_page() {
+    let (home, other) = (StandIn::start().await, StandIn::start().await);
+    let (store, root) = store_with_file(1_000);
+    let host = host(store).await;
+    let at = vec![other.url.clone()];
+    let options = PageClientOptions { at, ..options(&home.url, &root, Have::None) };
+    let _client = PageClient::start(&host, options);
+    let mut at_home = home.joined(1, json!([]), &[]).await;
+    let there = other.joined(1, json!([]), &[]).await;
+    at_home.push("counts", json!({ "watching": 2, "holders": 1, "partial": 0 })).await;
+    there.leaves().await;
+    drop((home, at_home));
+    other.joined(1, json!([]), &[]).await;
 }
 
 #[tokio::test]

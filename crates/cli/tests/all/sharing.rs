@@ -596,3 +596,10 @@ fn a_private_page_is_held_and_served_without_its_key() {
     scratch.gets(&["-q", &format!("{held}#key={key}"), "-o", "trip"]);
     assert!(scratch.got("trip/large") == large);
 }
+
+#[test]
+fn hold_with_only_the_relay_refuses_a_link_that_names_no_server() {
+    let scratch = Scratch::new();
+    let error = scratch.fails(&["hold", HELLO, "--relay-only", "--store", "store"]);
+    assert!(error.contains("the link names no server"), "{error}");
+}

@@ -82,16 +82,8 @@ impl PageProtocol {
                 self.outputs.push_back(Output::CloseStream { secret });
             }
             direct::Output::Up { peer } => {
-                let (Some(direct), Some(peer_state)) =
-                    (&mut self.direct, self.peers.get_mut(&peer))
-                else {
-                    return;
-                };
                 tracing::debug!(%peer, "connected directly");
-                peer_state.outgoing.release();
-                for message in peer_state.outgoing.take_for_direct() {
-                    direct.send(now, peer, message);
-                }
+                self.move_to_direct(now, peer, false);
             }
             direct::Output::Down { peer, unread } => {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
@@ -117,6 +109,27 @@ impl PageProtocol {
                 self.outputs.push_back(Output::Dropped { reason });
                 self.ban(now, peer);
             }
+        }
+    }
+
+    fn move_to_direct(&mut self, now: Instant, peer: PeerId, is_all: bool) {
+        let (Some(direct), Some(peer_state)) = (&mut self.direct, self.peers.get_mut(&peer)) else {
+            return;
+        };
+        peer_state.outgoing.release();
+        for message in peer_state.outgoing.take_for_direct(is_all) {
+            direct.send(now, peer, message);
+        }
+    }
+
+    /// The server cannot reach a peer. A direct connection carries what the server has not delivered. Without
+    /// one, the peer is gone.
+    pub(super) fn leave_relay(&mut self, now: Instant, peer: PeerId) {
+        if self.direct.as_ref().is_some_and(|direct| direct.is_up(peer)) {
+            self.move_to_direct(now, peer, true);
+            self.handle_direct_outputs(now);
+        } else {
+            self.remove(now, peer);
         }
     }
 

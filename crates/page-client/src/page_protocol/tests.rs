@@ -269,6 +269,23 @@ fn a_stream_that_opens_during_a_call_carries_the_messages_that_wait() {
 }
 
 #[test]
+fn a_peer_that_only_the_server_has_lost_gets_the_rest_directly() {
+    let mut fixture = Fixture::joined_with_streams();
+    fixture.protocol.send(fixture.now, ALICE, vec![5; 120_000].into());
+    assert_eq!(fixture.frames(), (2, 0), "too little for a connection");
+    fixture.protocol.send(fixture.now, ALICE, vec![5; 20_000].into());
+    fixture.protocol.handle_stream_event(fixture.now, SECRET, StreamEvent::Opened);
+    fixture.outputs();
+    fixture.reply(2, "error", &json!({ "reason": "peer gone" }));
+    fixture.reply(3, "error", &json!({ "reason": "peer gone" }));
+    let outputs = fixture.outputs();
+    let is_gone = |output: &Output| matches!(output, Output::PeerDisconnected { .. });
+    let is_direct = |output: &Output| matches!(output, Output::StreamFrame { .. });
+    assert!(outputs.iter().any(is_direct) && !outputs.iter().any(is_gone), "{outputs:?}");
+    assert!(fixture.protocol.peers[&ALICE].outgoing.next_wake().is_none());
+}
+
+#[test]
 fn messages_with_blocks_are_acknowledged_before_what_the_browser_sends_afterwards() {
     let mut fixture = Fixture::joined_with_streams();
     let now = fixture.now;
