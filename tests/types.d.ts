@@ -22,6 +22,7 @@ interface Window {
   handed: unknown[]
   locks: { released: boolean; release(): Promise<void> }[]
   peerConnections: RTCPeerConnection[]
+  sentSignals: string[]
   sessions: { isOpen: boolean; received: number }[]
   // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch-path.mjs describes what they return
   path: Record<'isKnown' | 'report', () => any>

@@ -58,7 +58,9 @@ export function recordSignals(context) {
     const { send } = WebSocket.prototype
     WebSocket.prototype.send = function (data) {
       if (typeof data !== 'string') {
-        const bytes = new Uint8Array(data.buffer ?? data, data.byteOffset ?? 0, data.byteLength)
+        const bytes = ArrayBuffer.isView(data)
+          ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+          : new Uint8Array(/** @type {ArrayBuffer} */ (data))
         const textAt = (from, length) => new TextDecoder().decode(bytes.subarray(from, from + length))
         // A binary message of Phoenix: the kind, four lengths, and then the texts; the last one is the event.
         const [, joinRef, ref, topic, event] = bytes
