@@ -21,8 +21,10 @@ export async function drop({ tab }, files) {
   const session = await tab.context().newCDPSession(tab)
   const { width, height } = tab.viewportSize()
   const data = { items: [], files, dragOperationsMask: 1 }
-  for (const type of ['dragEnter', 'dragOver', 'drop']) {
-    await session.send('Input.dispatchDragEvent', { type, x: width / 2, y: height / 2, data })
-  }
+  const send = (type) => session.send('Input.dispatchDragEvent', { type, x: width / 2, y: height / 2, data })
+  for (const type of ['dragEnter', 'dragOver']) await send(type)
+  // The page now shows what is dragged over it, and the browser drops only where the last event was accepted.
+  await tab.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))))
+  for (const type of ['dragOver', 'drop']) await send(type)
   await session.detach()
 }

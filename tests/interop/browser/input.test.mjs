@@ -270,7 +270,7 @@ test('going back and forth between pages keeps each of them unchanged', async (t
   await person.tab.getByRole('link', { name: 'Watchfire' }).click()
   await person.compose({ text: 'The second.' })
   await person.tab.getByRole('button', { name: 'Light this page' }).click()
-  await person.waitForText('The second.')
+  await person.sharedLink()
   await person.tab.goBack()
   await person.waitForText('Burning in this tab')
   await person.tab.goBack()

@@ -8,7 +8,7 @@ use crate::support::Listening;
 
 /// Sockets of the crowd, and topics that each of them joins. More topics stand for more sockets.
 const SOCKETS: usize = 4_000;
-const TOPICS: usize = 30;
+const TOPICS: usize = 45;
 
 struct Server(Listening);
 
