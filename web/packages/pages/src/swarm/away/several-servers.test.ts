@@ -56,7 +56,7 @@ describe('a page at several servers', () => {
   /** The joins at other servers, and the connections that are open. */
   let joins: { origin: string; topic: FakeTopic }[]
   let open: string[]
-  /** What the page is told. */
+  /** The events that the page gets, with their payloads. */
   let told: unknown[]
   let page: { key: string; home: Required<TopicEvents> } & Record<string, unknown>
   let peers: Map<PeerId, never>

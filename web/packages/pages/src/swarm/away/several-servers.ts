@@ -23,7 +23,6 @@ const PEERS_MAX = 256
 const STRANGERS_MAX = 48
 /** A server drops a client that has sent nothing for a minute. Until then, the earlier connection of this tab may have its id. */
 const ID_TAKEN: Millis = 60_000
-
 /** When the own server is lost for this long, the page goes to those that its caller names. */
 const LOST_MAX: Millis = 1_000
 
