@@ -1,17 +1,19 @@
-// The time until a visitor requests a block from another holder.
+// The time until a visitor requests a block from another holder, and the shares of holders that are equally fast.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
-import { newVisitor, cidOf, startServer } from './page-driver.mjs'
-import { honestHolder, joinPage, lyingHolder, silentHolder } from './raw-peer.mjs'
-import { file } from './fixtures.mjs'
+import { newVisitor, cidOf, startServer, WAIT_MS } from './page-driver.mjs'
+import { honestHolder, joinPage, LimitedHolder, lyingHolder, silentHolder } from './raw-peer.mjs'
+import { file, generated } from './fixtures.mjs'
 import { openingTime, slowdownOf } from './pace.mjs'
 
 /** A request moves to another holder within one second, and then the block has to arrive. Times are for an idle machine. */
 const FALLBACK_MS = 2_000
+/** The time in which the uplink of a holder sends one block. */
+const BLOCK_INTERVAL_MS = 250
 
 for (const [what, behaviour] of Object.entries({ 'sends wrong bytes': lyingHolder, 'never replies': silentHolder })) {
   test(`when a holder ${what}, another gets the request within one second`, async (t) => {
@@ -54,3 +56,28 @@ for (const [what, behaviour] of Object.entries({ 'sends wrong bytes': lyingHolde
     assert.equal(await visitor.tab.getByText('not the requested bytes').count(), 0)
   })
 }
+
+test('a visitor spreads its requests over all holders', async (t) => {
+  const server = await startServer(t)
+  const { root, blocks } = blocksOf(generated(24 * 1_048_576))
+  // Both have the same uplink, so that their shares do not depend on which of them this machine runs first.
+  const holders = [new LimitedHolder(blocks, 1), new LimitedHolder(blocks, 1)]
+  for (const holder of holders) await joinPage(t, server, root, 'all', holder.answer)
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  // The first to answer may be asked for much before the other is known.
+  await waitUntil(() => holders.every(({ sent }) => sent > 0), 'each holder is asked for a block', WAIT_MS)
+  let allowed = 1
+  const uplinks = setInterval(() => {
+    allowed += 1
+    for (const holder of holders) holder.allow(allowed - holder.sent)
+  }, BLOCK_INTERVAL_MS)
+  t.after(() => clearInterval(uplinks))
+  await visitor.waitUntilComplete()
+
+  const sent = holders.map((holder) => holder.sent)
+  const all = sent.reduce((sum, count) => sum + count)
+  t.diagnostic(`${blocks.size} blocks, sent ${sent.join(' and ')}`)
+  for (const count of sent) assert(count >= blocks.size / 4, `one holder sent only ${count} of ${all}`)
+  assert(all <= blocks.size * 1.25, `${all} blocks were sent for a page of ${blocks.size}`)
+})

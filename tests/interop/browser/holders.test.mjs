@@ -5,38 +5,11 @@ import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { blocksOf, blockMessage, wantMessage } from './bitswap-messages.mjs'
-import { newVisitor, startServer, WAIT_MS } from './page-driver.mjs'
-import { honestHolder, joinPage, LimitedHolder, lyingHolder, onceHolder, silentHolder } from './raw-peer.mjs'
+import { newVisitor, startServer } from './page-driver.mjs'
+import { honestHolder, joinPage, lyingHolder, onceHolder, silentHolder } from './raw-peer.mjs'
 import { generated } from './fixtures.mjs'
 
 const FILM = generated(24 * 1_048_576)
-/** The time in which the uplink of a holder sends one block. */
-const BLOCK_INTERVAL_MS = 250
-
-test('a visitor spreads its requests over all holders', async (t) => {
-  const server = await startServer(t)
-  const { root, blocks } = blocksOf(FILM)
-  // Both have the same uplink, so that their shares do not depend on which of them this machine runs first.
-  const holders = [new LimitedHolder(blocks, 1), new LimitedHolder(blocks, 1)]
-  for (const holder of holders) await joinPage(t, server, root, 'all', holder.answer)
-  const visitor = await newVisitor(t, server)
-  await visitor.goTo(`/p/${root}#filename=film.bin`)
-  // The first to answer may be asked for much before the other is known.
-  await waitUntil(() => holders.every(({ sent }) => sent > 0), 'each holder is asked for a block', WAIT_MS)
-  let allowed = 1
-  const uplinks = setInterval(() => {
-    allowed += 1
-    for (const holder of holders) holder.allow(allowed - holder.sent)
-  }, BLOCK_INTERVAL_MS)
-  t.after(() => clearInterval(uplinks))
-  await visitor.waitUntilComplete()
-
-  const sent = holders.map((holder) => holder.sent)
-  const all = sent.reduce((sum, count) => sum + count)
-  t.diagnostic(`${blocks.size} blocks, sent ${sent.join(' and ')}`)
-  for (const count of sent) assert(count >= blocks.size / 4, `one holder sent only ${count} of ${all}`)
-  assert(all <= blocks.size * 1.25, `${all} blocks were sent for a page of ${blocks.size}`)
-})
 
 test('visitors who come together get blocks from each other too', async (t) => {
   const server = await startServer(t, {
