@@ -53,6 +53,8 @@ pub enum DecodeError {
     FieldTooLong { field: Field, len: usize, max: usize },
     #[error("a client's binary frame must start with 0, not {kind}")]
     UnknownKind { kind: u8 },
+    #[error("a broadcast of kind 3 must have a JSON payload, not bytes")]
+    BytesInBroadcast,
     #[error("a binary frame needs {needed} bytes, but has only {len}")]
     Truncated { len: usize, needed: usize },
 }

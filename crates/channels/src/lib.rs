@@ -35,9 +35,9 @@ mod pattern;
 mod reference;
 
 pub use codec::{
-    Serializer, decode_binary, decode_sent_binary, decode_text, encode_broadcast,
-    encode_broadcast_with_ref, encode_close, encode_error, encode_heartbeat_reply, encode_push,
-    encode_refusal, encode_reply,
+    Serializer, broadcast_as_text, decode_binary, decode_sent_binary, decode_text,
+    encode_broadcast, encode_broadcast_with_ref, encode_close, encode_error,
+    encode_heartbeat_reply, encode_push, encode_refusal, encode_reply,
 };
 pub use conversation::{Action, ConversationLimits, Refusal, route};
 pub use error::{DecodeError, EncodeError, Field};

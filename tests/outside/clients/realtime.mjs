@@ -106,5 +106,5 @@ async function judge(vsn) {
   await Promise.all([ada, ben].map((client) => client.disconnect()))
 }
 
-for (const vsn of slice ? ['1.0.0'] : ['1.0.0', '2.0.0']) await judge(vsn)
+for (const vsn of slice ? ['2.0.0'] : ['1.0.0', '2.0.0']) await judge(vsn)
 process.exit(0)

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+use serde_json::value::RawValue;
+
 use super::text;
 use crate::error::{DecodeError, EncodeError, Field};
 use crate::frame::{Broadcast, Message, Payload, Push, Reply, event};
@@ -10,6 +13,12 @@ use crate::reference::{REF_BYTES_MAX, Ref};
 const PUSH: u8 = 0;
 const REPLY: u8 = 1;
 const BROADCAST: u8 = 2;
+/// A broadcast that `@supabase/realtime-js` sends: it names an event of the application beside the event of the channel.
+const CLIENT_BROADCAST: u8 = 3;
+/// The event and the type of such a broadcast.
+const CLIENT_BROADCAST_EVENT: &str = "broadcast";
+/// The payload of such a broadcast is JSON, and not bytes.
+const JSON_ENCODING: u8 = 1;
 
 pub(super) fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     match frame.first() {
@@ -39,12 +48,52 @@ pub(super) fn decode_sent(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     }
 }
 
+/// The text frame that says the same as a client's broadcast of the kind [`CLIENT_BROADCAST`]. `None`: the frame is of
+/// another kind. The last field of such a frame has hints for Supabase's own server, which are left out.
+pub(super) fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeError>> {
+    (frame.first() == Some(&CLIENT_BROADCAST)).then(|| {
+        let ([join_ref, own_ref, topic, event, _hints], payload) = split_after(7, frame)?;
+        if frame[6] != JSON_ENCODING {
+            return Err(DecodeError::BytesInBroadcast);
+        }
+        let payload: &RawValue = serde_json::from_str(text(payload)?)
+            .map_err(|error| DecodeError::NotJson { line: error.line(), column: error.column() })?;
+        let payload = ClientBroadcast { r#type: CLIENT_BROADCAST_EVENT, event, payload };
+        let elements = (
+            absent_if_empty(join_ref),
+            absent_if_empty(own_ref),
+            topic,
+            CLIENT_BROADCAST_EVENT,
+            payload,
+        );
+        Ok(serde_json::to_string(&elements).expect("texts and JSON can be written"))
+    })
+}
+
+#[derive(Serialize)]
+struct ClientBroadcast<'a> {
+    r#type: &'a str,
+    event: &'a str,
+    payload: &'a RawValue,
+}
+
+fn absent_if_empty(reference: &str) -> Option<&str> {
+    Some(reference).filter(|text| !text.is_empty())
+}
+
 /// The fields of a frame, and its payload. The kind comes first, then the length of each field.
 fn split<const FIELDS: usize>(frame: &[u8]) -> Result<([&str; FIELDS], &[u8]), DecodeError> {
+    split_after(1 + FIELDS, frame)
+}
+
+/// As [`split`], for a frame whose fields begin after `head_len` bytes.
+fn split_after<const FIELDS: usize>(
+    head_len: usize,
+    frame: &[u8],
+) -> Result<([&str; FIELDS], &[u8]), DecodeError> {
     let truncated = |needed| DecodeError::Truncated { len: frame.len(), needed };
-    let head_len = 1 + FIELDS;
     let (head, mut rest) = frame.split_at_checked(head_len).ok_or_else(|| truncated(head_len))?;
-    let lengths = head[1..].iter().map(|len| usize::from(*len));
+    let lengths = head[1..=FIELDS].iter().map(|len| usize::from(*len));
     let fields_len = lengths.clone().sum::<usize>();
     if rest.len() < fields_len {
         return Err(truncated(head_len + fields_len));

@@ -61,6 +61,20 @@ pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>
     }
 }
 
+/// The V2 text frame that says the same as a broadcast which `@supabase/realtime-js` sends as a binary frame of a kind of
+/// its own, 3. `None` for a frame of any other kind. A payload of bytes is an error: no text frame can have one.
+///
+/// ```
+/// let frame = b"\x03\x01\x01\x04\x05\x00\x0136roomshout{\"n\":1}";
+/// let text = watchfire_channels::broadcast_as_text(frame).expect("a broadcast")?;
+/// let payload = r#"{"type":"broadcast","event":"shout","payload":{"n":1}}"#;
+/// assert_eq!(text, format!(r#"["3","6","room","broadcast",{payload}]"#));
+/// # Ok::<(), watchfire_channels::DecodeError>(())
+/// ```
+pub fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeError>> {
+    binary::broadcast_as_text(frame)
+}
+
 /// Decodes a binary frame that a server sent: a push, a reply or a broadcast. A reply has the event
 /// `phx_reply`; its status is left out.
 ///

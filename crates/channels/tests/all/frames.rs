@@ -141,3 +141,31 @@ fn a_v1_frame_from_the_server_has_no_join_ref() {
     watchfire_channels::encode_push(Serializer::V1, &push, &mut out).unwrap();
     assert_eq!(out, br#"{"event":"e","payload":{},"ref":null,"topic":"a"}"#);
 }
+
+#[test]
+fn a_broadcast_of_kind_three_is_read_as_text_or_refused() {
+    let frame = |hints: &str, encoding: u8, payload: &str| {
+        let mut frame = vec![3, 1, 0, 4, 6, hints.len() as u8, encoding];
+        frame.extend_from_slice(b"7room\xc3\xa9v\xc3\xa9n");
+        frame.extend_from_slice(hints.as_bytes());
+        frame.extend_from_slice(payload.as_bytes());
+        frame
+    };
+    let read = |frame: &[u8]| watchfire_channels::broadcast_as_text(frame).expect("kind 3");
+    let text = read(&frame(r#"{"persist":true}"#, 1, r#"[1, "a"]"#)).unwrap();
+    let message = decode_text(Serializer::V2, &text).unwrap();
+    assert_eq!((&*message.join_ref.text(), &*message.reference.text()), ("7", ""));
+    assert_eq!((&*message.topic, &*message.event), ("room", "broadcast"));
+    let expected = r#"{"type":"broadcast","event":"évén","payload":[1, "a"]}"#;
+    assert_eq!(message.payload, Payload::Json(expected));
+
+    assert_eq!(read(&frame("", 0, "{}")), Err(DecodeError::BytesInBroadcast));
+    for payload in ["", "{", r#"{}},"x":{"#, "{}]"] {
+        let refused = read(&frame("", 1, payload));
+        assert!(matches!(refused, Err(DecodeError::NotJson { .. })), "{payload}: {refused:?}");
+    }
+    assert_eq!(read(&[3, 1]), Err(DecodeError::Truncated { len: 2, needed: 7 }));
+    let truncated = DecodeError::Truncated { len: 7, needed: 262 };
+    assert_eq!(read(&[3, 0, 0, 0, 0, 255, 1]), Err(truncated));
+    assert!(watchfire_channels::broadcast_as_text(b"\0\0\0\0\0").is_none());
+}

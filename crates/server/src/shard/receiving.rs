@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use watchfire_channels::longpoll::{Frame, Status, decode_body};
-use watchfire_channels::{Action, ConversationLimits, DecodeError, Message, Payload};
+use watchfire_channels::{Action, ConversationLimits, DecodeError, Message, Payload, Serializer};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
@@ -36,7 +36,16 @@ impl ServerShard {
         if self.joins.delays(key) {
             return self.defer_message(sockets, key, PendingMessage::Binary(bytes.into()));
         }
-        match watchfire_channels::decode_binary(client.serializer, bytes) {
+        let serializer = client.serializer;
+        if serializer == Serializer::V2
+            && let Some(text) = watchfire_channels::broadcast_as_text(bytes)
+        {
+            return match text {
+                Ok(text) => self.receive_text(sockets, key, &text),
+                Err(error) => self.reject_message(sockets, key, &error),
+            };
+        }
+        match watchfire_channels::decode_binary(serializer, bytes) {
             Ok(message) => self.receive(sockets, key, &message),
             Err(error) => self.reject_message(sockets, key, &error),
         }
