@@ -41,8 +41,13 @@ fn refusal_of_join(client: &mut Client, topic: &str) -> Value {
 
 /// The answer to a long poll without a session from this origin.
 fn long_poll(server: &RunningServer, method: &str, origin: &str) -> String {
+    long_poll_of(server, "localhost", method, origin)
+}
+
+/// The same for a request to this host.
+fn long_poll_of(server: &RunningServer, host: &str, method: &str, origin: &str) -> String {
     let request = format!(
-        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\
+        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: {host}\r\n\
          origin: {origin}\r\nconnection: close\r\n\r\n"
     );
     http(server, &request)
@@ -133,6 +138,10 @@ fn long_polls_of_guests_and_rebound_names_are_refused() {
     for origin in ["http://attacker.example", NEIGHBOUR] {
         let request = format!("{UPGRADE}host: attacker.example\r\norigin: {origin}\r\n\r\n");
         assert!(http(&server, &request).starts_with("HTTP/1.1 403 "), "{origin}");
+        for method in ["GET", "POST"] {
+            let response = long_poll_of(&server, "attacker.example", method, origin);
+            assert!(response.ends_with("{\"status\":403}"), "{method} {origin}: {response}");
+        }
     }
 }
 
