@@ -416,7 +416,7 @@ mod tests {
 
     /// Clients that note what they are told.
     #[derive(Default)]
-    struct Told(Mutex<Vec<(String, usize)>>);
+    pub struct Told(Mutex<Vec<(String, usize)>>);
 
     impl ClientSender for Told {
         fn broadcast_here(&self, topic: &str, event: &str, body: Body) {
@@ -446,7 +446,7 @@ mod tests {
     }
 
     /// The process 0 of a machine whose first process is this.
-    fn neighbours(first: u16) -> (Arc<FakeBus>, Arc<Told>, Neighbours) {
+    pub fn neighbours(first: u16) -> (Arc<FakeBus>, Arc<Told>, Neighbours) {
         let (bus, told) = (Arc::new(FakeBus::default()), Arc::new(Told::default()));
         let starts = ProcessStarts::default();
         let cluster = Cluster::among(bus.clone(), first..first + 3, 10, None, starts);
