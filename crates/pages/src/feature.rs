@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use watchfire::Settings;
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Figure, Foundation, Gate, MetricWriter, OwnTopics, Part,
-    PartName, Running, SectionType, Started, Trouble, Verdict, section_limits,
+    PartName, Running, SectionType, Started, Table, Trouble, Verdict, section_limits,
 };
 use watchfire::internal::{MetricSource, Metrics, OwnClientKey, TokenKey};
 use watchfire_sockets::RequestHead;
 
-use crate::figures::{FIGURES, TROUBLES};
+use crate::figures::{FIGURES, TABLES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::neighbours::{self, GuestFeature, NeighbourError, Neighbours};
@@ -100,6 +100,10 @@ impl Feature for Pages {
 
     fn figures(&self) -> &'static [Figure] {
         FIGURES
+    }
+
+    fn tables(&self) -> &'static [Table] {
+        TABLES
     }
 
     fn troubles(&self) -> &'static [Trouble] {
@@ -265,7 +269,7 @@ impl<'a> Shared<'a> {
         let neighbours = availability.map(|availability| {
             Arc::new(Neighbours::new(
                 settings.depth,
-                named,
+                named.clone(),
                 self.foundation.seed,
                 availability,
                 self.elsewhere.clone(),
@@ -274,7 +278,7 @@ impl<'a> Shared<'a> {
             ))
         });
         let known = neighbours.as_ref().map(|neighbours| neighbours.known().clone());
-        let guests = GuestFeature::new(settings, known.unwrap_or_default());
+        let guests = GuestFeature::new(settings, named, known.unwrap_or_default());
         let mut parts: Vec<Arc<dyn Part>> = vec![Arc::new(guests)];
         parts.extend(neighbours.map(|neighbours| neighbours as Arc<dyn Part>));
         Ok(parts)

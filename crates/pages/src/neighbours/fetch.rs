@@ -282,6 +282,7 @@ impl Fetcher {
         else {
             return Ok(PERIOD);
         };
+        self.neighbours.filter_bytes.add(origin, bytes.len());
         let filter = Filter::decode(&bytes)?;
         if *filter.salt() == self.neighbours.salt {
             self.set_filter(origin, None).await;
