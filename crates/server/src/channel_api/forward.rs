@@ -20,8 +20,10 @@ pub struct Forward {
     pub busy: &'static str,
     /// Counts data of this many bytes that a queue took, this long after it arrived, and the destination if it
     /// is a guest. The time of data from another process is not known.
-    pub count: Box<dyn Fn(usize, Option<Duration>, Option<&dyn Guest>) + Send + Sync>,
+    pub count: Box<Count>,
 }
+
+type Count = dyn Fn(usize, Option<Duration>, Option<&dyn Guest>) + Send + Sync;
 
 /// The number of a [`Forward`] in a registry. All processes of a server add the same ones, in the same
 /// order.
