@@ -333,8 +333,11 @@ class App {
     const { tab, range } = this.options
     this.#range.hidden = !TABS[tab].options.includes('range')
     for (const input of this.#range.querySelectorAll('input')) input.checked = input.value === range
+    const wasHidden = byId('app').hidden
     byId('app').hidden = this.#state === null
     if (this.#state === null) return
+    // The tab of a link may be beyond the edge of a phone.
+    if (wasHidden) this.#tabs.get(tab).scrollIntoView({ block: 'nearest', inline: 'nearest' })
     this.#renderHeader()
     this.#views[tab].update({
       state: this.#state,
