@@ -85,9 +85,9 @@ impl MetricWriter {
         self.family(name, help, Kind::Histogram, Merge::Sum, series);
     }
 
-    /// Writes 1 with labels that describe something.
-    pub fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) {
-        let series = [(owned(labels), Value::Count(1))];
+    /// Writes 1 with labels that describe something, for each of several things.
+    pub fn info<const N: usize>(&mut self, name: &str, help: &str, all: &[[(&str, &str); N]]) {
+        let series = all.iter().map(|labels| (owned(labels), Value::Count(1)));
         self.family(name, help, Kind::Gauge, Merge::Largest, series);
     }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 pub use watchfire::internal::{
     Direction, FoundConnection, FoundConnections, TcpFigures, WatchedMessage, WatchedMessages,
 };
@@ -29,6 +30,8 @@ pub struct State {
     pub troubles: Vec<Trouble>,
     /// The last figures, by the names of columns. `None`: before the first sample.
     pub latest: Option<BTreeMap<String, Option<f64>>>,
+    /// Those of features that have rows.
+    pub tables: Vec<Table>,
     /// `None`: the program has a log of its own.
     pub log_level: Option<String>,
 }
@@ -87,6 +90,24 @@ pub struct Trouble {
     pub fix: String,
     /// The address of the page about it.
     pub page: String,
+}
+
+/// A table of a feature.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Table {
+    pub title: String,
+    pub columns: Vec<TableColumn>,
+    /// Each has a text or a number for each column, or null. The first is the name of the row.
+    pub rows: Vec<Vec<Value>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableColumn {
+    pub title: String,
+    /// `"text"`, `"bytes"`, or empty for a count.
+    pub unit: String,
 }
 
 /// `/admin/history`: figures over time.

@@ -110,7 +110,7 @@ impl Feature for Operator {
             limits: settings.limits.clone(),
             history_bytes_max: settings.channels.history_bytes_max,
         };
-        let record = MachineRecord::new(foundation.figures, watch);
+        let record = MachineRecord::new(foundation.figures, foundation.tables, watch);
         let calls = ProcessCalls::new(link(NAME), parts, record, foundation.is_successor);
         Ok(vec![Arc::new(OperatorPart {
             metrics_page,

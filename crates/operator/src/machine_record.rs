@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::json;
-use watchfire::feature::Figure;
+use watchfire::feature::{Figure, Table};
+use watchfire_metrics::Snapshot;
+use watchfire_types::NodeId;
 
-use super::answers::{LimitUse, Process};
-use super::figures::{Column, Columns, History, Row, Step, SystemFigures};
+use super::answers::{self, LimitUse, Process};
+use super::figures::{Column, Columns, History, Row, Step, SystemFigures, filled};
 use super::troubles::Watch;
 
 /// The record of a machine. Empty in a process that does not record.
@@ -18,18 +20,28 @@ pub(super) struct MachineRecord {
     pub processes: BTreeMap<u16, Process>,
     pub missing: Vec<u16>,
     pub system: SystemFigures,
+    pub tables: Vec<answers::Table>,
+    of_features: Vec<Table>,
 }
 
 impl MachineRecord {
-    /// A record without figures yet, with columns for those of features.
-    pub fn new(figures: &[Figure], watch: Watch) -> Self {
+    /// A record without figures yet, with columns and tables for those of features.
+    pub fn new(figures: &[Figure], tables: &[Table], watch: Watch) -> Self {
         MachineRecord {
             history: History::new(Columns::with(figures)),
             watch,
             processes: BTreeMap::new(),
             missing: Vec::new(),
             system: SystemFigures::default(),
+            tables: Vec::new(),
+            of_features: tables.to_vec(),
         }
+    }
+
+    /// Fills the tables of features from the metrics of all processes.
+    pub fn fill_tables(&mut self, snapshots: &[(NodeId, Snapshot)]) {
+        let filled = self.of_features.iter().map(|table| filled(table, snapshots));
+        self.tables = filled.filter(|table| !table.rows.is_empty()).collect();
     }
 
     /// The figures of each process. `first` is the node of the first one.

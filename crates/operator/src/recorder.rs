@@ -151,6 +151,7 @@ impl Recorder {
         self.calls.server.troubles.set(&record.watch.troubles());
         record.history.add(Step::Second, sample.row);
         record.processes = sample.processes;
+        record.fill_tables(&snapshots);
         record.system = system;
         record.missing = missing;
     }

@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use watchfire::Settings;
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Figure, Foundation, Gate, MetricWriter, OwnTopics, Part,
-    PartName, Running, SectionType, Started, Trouble, Verdict, section_limits,
+    PartName, Running, SectionType, Started, Table, Trouble, Verdict, section_limits,
 };
 use watchfire::internal::{MetricSource, Metrics, OwnClientKey, TokenKey};
 use watchfire_sockets::RequestHead;
 
-use crate::figures::{FIGURES, TROUBLES};
+use crate::figures::{FIGURES, TABLES, TROUBLES};
 use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::neighbours::{self, GuestFeature, NeighbourError, Neighbours};
@@ -102,6 +102,10 @@ impl Feature for Pages {
         FIGURES
     }
 
+    fn tables(&self) -> &'static [Table] {
+        TABLES
+    }
+
     fn troubles(&self) -> &'static [Trouble] {
         TROUBLES
     }
@@ -145,109 +149,172 @@ fn check_report(PageSettings { report, .. }: &PageSettings) -> Result<(), PagesE
 
 /// Builds the parts of pages: the state of pages, and everything that stands on it.
 fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> {
-    let Foundation { settings, secret, seed, cluster, addresses, metrics, .. } = foundation;
-    let sender = Arc::new(foundation.endpoint.clone());
-    let link = |name| foundation.link(part_name(name));
-    let p2p: P2pSettings = settings.section();
-    let limits: PageLimits = settings.section();
-    let RoomSettings { open_rooms: has_rooms } = settings.section();
-    let page_settings: PageSettings = settings.section();
-    check_report(&page_settings)?;
-    gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
-    let neighbour_settings: NeighbourSettings = settings.section();
-    let servers = neighbours::origins(&neighbour_settings)?;
-    let sites = Arc::new(SiteHosts::new(&settings.section())?);
-    let announced = stun::announced(&settings.section())?;
-    let deny_list = DenyList::open(&page_settings.deny_file).map_err(PagesError::DenyFile)?;
-    let deny_list = Arc::new(deny_list);
-    // One of several processes has the gateway; the others send it the state of their pages. So
-    // do the processes of machines without one: another machine may have it.
-    let has_gateway = p2p.is_on();
-    let is_gateway = has_gateway && cluster.is_first_of_machine();
-    let may_be_asked = has_gateway || !servers.is_empty() || settings.cluster.is_on();
-    let knows_all = is_gateway || !servers.is_empty();
-    let availability =
-        may_be_asked.then(|| Arc::new(Availability::new(link("availability"), knows_all)));
-    let elsewhere = Arc::<Elsewhere>::default();
-    let neighbours = availability.clone().filter(|_| !servers.is_empty()).map(|availability| {
-        let (depth, elsewhere) = (neighbour_settings.depth, elsewhere.clone());
-        let (sender, link) = (sender.clone(), link("neighbours"));
-        Arc::new(Neighbours::new(depth, servers, *seed, availability, elsewhere, sender, link))
-    });
-    let pages = Arc::new(ReplicatedPages::new(
-        PageRules::from(*settings),
-        *seed,
-        sender.clone(),
-        link("pages"),
-        availability.clone(),
-        deny_list.clone(),
-        foundation.report_waker.clone(),
-    ));
-    let stun_address = Arc::<OnceLock<_>>::default();
-    let services = PageServices {
-        limits: section_limits(&limits),
-        deny_calls: Arc::new(DenyCalls {
-            deny_list,
-            pages: pages.clone(),
-            link: link("deny_list"),
-        }),
-        availability: availability.clone(),
-        own_client_key: foundation.own_client_key.clone(),
-        host_metrics: is_gateway.then(HostMetrics::default),
-        announced,
-        stun_address: stun_address.clone(),
-        stun_metrics: StunMetrics::default(),
-        warns_of_local_stun: AtomicBool::new(false),
-        metrics: (*metrics).clone(),
-        sites,
-        public_url: settings.server.public_url.clone(),
-        report: page_settings.report,
-        has_rooms,
-        p2p: gateway_limits(&p2p),
-    };
-    let people = Arc::new(People::new(foundation.link(PartName::new("people", 1))));
+    let shared = Shared::new(foundation)?;
     let mut parts: Vec<Arc<dyn Part>> = vec![
-        Arc::new(services),
-        Arc::new(PageFeature {
-            pages: pages.clone(),
+        Arc::new(shared.services()?),
+        Arc::new(shared.page_feature()),
+        Arc::new(shared.sprite_feature()),
+    ];
+    parts.extend(shared.neighbour_parts()?);
+    if shared.has_rooms() {
+        parts.push(Arc::new(RoomFeature));
+    }
+    parts.push(Arc::new(shared.visitor_feature()));
+    Ok(parts)
+}
+
+/// The foundation of a process, and the state that several parts of pages share.
+struct Shared<'a> {
+    foundation: &'a Foundation<'a>,
+    /// `None` without a gateway and neighbours.
+    availability: Option<Arc<Availability>>,
+    deny_list: Arc<DenyList>,
+    pages: Arc<ReplicatedPages>,
+    elsewhere: Arc<Elsewhere>,
+    people: Arc<People>,
+    /// Where browsers reach STUN; empty while nothing answers there.
+    stun_address: Arc<OnceLock<Announced>>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(foundation: &'a Foundation<'a>) -> Result<Self, PagesError> {
+        let PageSettings { deny_file, .. } = foundation.settings.section();
+        let deny_list = Arc::new(DenyList::open(&deny_file).map_err(PagesError::DenyFile)?);
+        let availability = availability(foundation)?;
+        let pages = ReplicatedPages::new(
+            PageRules::from(foundation.settings),
+            foundation.seed,
+            Arc::new(foundation.endpoint.clone()),
+            foundation.link(part_name("pages")),
+            availability.clone(),
+            deny_list.clone(),
+            foundation.report_waker.clone(),
+        );
+        Ok(Shared {
+            foundation,
             availability,
+            deny_list,
+            pages: Arc::new(pages),
+            elsewhere: Arc::default(),
+            people: Arc::new(People::new(foundation.link(PartName::new("people", 1)))),
+            stun_address: Arc::default(),
+        })
+    }
+
+    fn has_rooms(&self) -> bool {
+        self.foundation.settings.section::<RoomSettings>().open_rooms
+    }
+
+    fn services(&self) -> Result<PageServices, PagesError> {
+        let Foundation { settings, metrics, own_client_key, .. } = self.foundation;
+        let p2p: P2pSettings = settings.section();
+        gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
+        let page_settings: PageSettings = settings.section();
+        check_report(&page_settings)?;
+        Ok(PageServices {
+            limits: section_limits(&settings.section::<PageLimits>()),
+            deny_calls: Arc::new(DenyCalls {
+                deny_list: self.deny_list.clone(),
+                pages: self.pages.clone(),
+                link: self.foundation.link(part_name("deny_list")),
+            }),
+            availability: self.availability.clone(),
+            own_client_key: (*own_client_key).clone(),
+            host_metrics: is_gateway(self.foundation).then(HostMetrics::default),
+            announced: stun::announced(&settings.section())?,
+            stun_address: self.stun_address.clone(),
+            stun_metrics: StunMetrics::default(),
+            warns_of_local_stun: AtomicBool::new(false),
             metrics: (*metrics).clone(),
-            limits: limits.clone(),
+            sites: Arc::new(SiteHosts::new(&settings.section())?),
+            public_url: settings.server.public_url.clone(),
+            report: page_settings.report,
+            has_rooms: self.has_rooms(),
+            p2p: gateway_limits(&p2p),
+        })
+    }
+
+    fn page_feature(&self) -> PageFeature {
+        PageFeature {
+            pages: self.pages.clone(),
+            availability: self.availability.clone(),
+            metrics: self.foundation.metrics.clone(),
+            limits: self.foundation.settings.section(),
             counts: Arc::default(),
-            stun: stun_address,
-            own_client_key: foundation.own_client_key.clone(),
-            people: people.clone(),
-            elsewhere,
-        }),
-        Arc::new(SpriteFeature::new(
+            stun: self.stun_address.clone(),
+            own_client_key: self.foundation.own_client_key.clone(),
+            people: self.people.clone(),
+            elsewhere: self.elsewhere.clone(),
+        }
+    }
+
+    fn sprite_feature(&self) -> SpriteFeature {
+        let Foundation { settings, secret, seed, addresses, metrics, .. } = self.foundation;
+        SpriteFeature::new(
             settings,
             TokenKey::new(*secret),
             *seed,
-            sender.clone(),
-            link("sprites"),
+            Arc::new(self.foundation.endpoint.clone()),
+            self.foundation.link(part_name("sprites")),
             (*addresses).clone(),
             (*metrics).clone(),
-        )),
-    ];
-    let known = neighbours.as_ref().map(|neighbours| neighbours.known().clone());
-    parts.push(Arc::new(GuestFeature::new(neighbour_settings, known.unwrap_or_default())));
-    if let Some(neighbours) = neighbours {
-        parts.push(neighbours);
+        )
     }
-    if has_rooms {
-        parts.push(Arc::new(RoomFeature));
+
+    /// The neighbours, if the settings name any, and their guests.
+    fn neighbour_parts(&self) -> Result<Vec<Arc<dyn Part>>, PagesError> {
+        let settings: NeighbourSettings = self.foundation.settings.section();
+        let named = neighbours::origins(&settings)?;
+        let availability = self.availability.clone().filter(|_| !named.is_empty());
+        let neighbours = availability.map(|availability| {
+            Arc::new(Neighbours::new(
+                settings.depth,
+                named.clone(),
+                self.foundation.seed,
+                availability,
+                self.elsewhere.clone(),
+                Arc::new(self.foundation.endpoint.clone()),
+                self.foundation.link(part_name("neighbours")),
+            ))
+        });
+        let known = neighbours.as_ref().map(|neighbours| neighbours.known().clone());
+        let guests = GuestFeature::new(settings, named, known.unwrap_or_default());
+        let mut parts: Vec<Arc<dyn Part>> = vec![Arc::new(guests)];
+        parts.extend(neighbours.map(|neighbours| neighbours as Arc<dyn Part>));
+        Ok(parts)
     }
-    parts.push(Arc::new(VisitorFeature {
-        metrics: (*metrics).clone(),
-        cluster: (*cluster).clone(),
-        people,
-        sender,
-        state: Mutex::default(),
-        has_status_page: page_settings.status_page,
-        pages,
-        started_at: Instant::now(),
-    }));
-    Ok(parts)
+
+    fn visitor_feature(&self) -> VisitorFeature {
+        let PageSettings { status_page, .. } = self.foundation.settings.section();
+        VisitorFeature {
+            metrics: self.foundation.metrics.clone(),
+            cluster: self.foundation.cluster.clone(),
+            people: self.people.clone(),
+            sender: Arc::new(self.foundation.endpoint.clone()),
+            state: Mutex::default(),
+            has_status_page: status_page,
+            pages: self.pages.clone(),
+            started_at: Instant::now(),
+        }
+    }
+}
+
+/// Whether this process has the gateway: of several processes of a machine, the first.
+fn is_gateway(foundation: &Foundation<'_>) -> bool {
+    let p2p: P2pSettings = foundation.settings.section();
+    p2p.is_on() && foundation.cluster.is_first_of_machine()
+}
+
+/// The availability of pages, if any process asks for it. The processes without the gateway send theirs to the one
+/// that has it. So do the processes of machines without one: another machine may have it.
+fn availability(foundation: &Foundation<'_>) -> Result<Option<Arc<Availability>>, PagesError> {
+    let Foundation { settings, .. } = foundation;
+    let p2p: P2pSettings = settings.section();
+    let has_neighbours = !neighbours::origins(&settings.section())?.is_empty();
+    let may_be_asked = p2p.is_on() || has_neighbours || settings.cluster.is_on();
+    let knows_all = is_gateway(foundation) || has_neighbours;
+    let link = || foundation.link(part_name("availability"));
+    Ok(may_be_asked.then(|| Arc::new(Availability::new(link(), knows_all))))
 }
 
 /// The web client, the hosts of sites, the deny-list, the gateway and STUN.

@@ -1,9 +1,11 @@
-//! The figures and the troubles of pages, for the operator.
+//! The figures, the tables and the troubles of pages, for the operator.
 
 use std::time::Duration;
 
 use watchfire::feature::FigureKind::{Quantile, Rate, Sum};
-use watchfire::feature::{Figure, FigureKind, Series, Trouble};
+use watchfire::feature::{Cell, Figure, FigureKind, Series, Table, TableColumn, Trouble};
+
+use crate::neighbours::SERVER;
 
 /// A server has this long to connect to its first libp2p peer.
 const FIRST_PEER: Duration = Duration::from_secs(60);
@@ -32,6 +34,24 @@ pub(crate) const FIGURES: &[Figure] = &[
     figure("p2p_sent_bytes", Rate(Series::all("watchfire_p2p_sent_bytes"))),
     figure("p2p_duplicate_bytes", Rate(Series::all("watchfire_p2p_duplicate_block_bytes"))),
 ];
+
+const fn column(title: &'static str, metric: &'static str, cell: Cell) -> TableColumn {
+    TableColumn { title, metric, cell }
+}
+
+pub(crate) const TABLES: &[Table] = &[Table {
+    title: "Neighbours",
+    label: SERVER,
+    heading: "Server",
+    columns: &[
+        column("State", "watchfire_neighbours_state", Cell::Label("state")),
+        column("Pages", "watchfire_neighbours_pages", Cell::Count),
+        column("Guests", "watchfire_neighbours_guests", Cell::Count),
+        column("From guests", "watchfire_neighbours_guest_received_bytes", Cell::Bytes),
+        column("To guests", "watchfire_neighbours_guest_sent_bytes", Cell::Bytes),
+        column("Filters", "watchfire_neighbours_filter_bytes", Cell::Bytes),
+    ],
+}];
 
 pub(crate) const TROUBLES: &[Trouble] = &[
     Trouble {
@@ -74,7 +94,7 @@ pub(crate) const TROUBLES: &[Trouble] = &[
         kind: "neighbour_silent",
         begins_after: 30,
         ends_after: 2,
-        fix: "Start the server that neighbours.servers names, and give it neighbours too, or remove its name; GET /limits shows which one it is.",
+        fix: "Start the server that neighbours.servers names, and give it neighbours too, or remove its name; the table of neighbours shows which one it is.",
         see: |figures| {
             let count = figures.above("neighbours_silent", 0.0)?;
             Some(format!("{count:.0} of the neighbours tell no pages, so theirs are not found"))

@@ -14,7 +14,7 @@ use watchfire_testkit::{Client, Request, eventually};
 const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 
 /// Metrics that this test's server does not have: they need certificates, a backend, several
-/// processes, several machines, libp2p peers or neighbours.
+/// processes, several machines, or libp2p peers.
 const OF_OTHER_SERVERS: &[&str] = &[
     "watchfire_tls_",
     "watchfire_hooks_",
@@ -23,7 +23,6 @@ const OF_OTHER_SERVERS: &[&str] = &[
     "watchfire_nats_",
     "watchfire_cluster_",
     "watchfire_p2p_",
-    "watchfire_neighbours_",
 ];
 
 const API_KEY: &str = "a-key-of-this-test";
@@ -32,6 +31,9 @@ fn start() -> RunningServer {
     let mut settings = settings();
     settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
     settings.section_mut::<watchfire_api::ApiSettings>().key = API_KEY.into();
+    // Nothing listens there.
+    settings.section_mut::<watchfire_pages::NeighbourSettings>().servers =
+        vec!["http://127.0.0.1:1".into()];
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())

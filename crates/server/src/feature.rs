@@ -55,9 +55,9 @@ use crate::settings::Settings;
 
 use crate::addresses::Addresses;
 pub use crate::channel_api::Registry;
-use crate::channel_api::{Endpoint, Parking};
 #[doc(hidden)]
-pub use crate::channel_api::{Guest, NoGuest};
+pub use crate::channel_api::{Direction, Guest, NoGuest};
+use crate::channel_api::{Endpoint, Parking};
 use crate::cluster::{Cluster, ReportWaker, Reporter};
 pub use crate::cluster::{ClusterPart, PartLink, PartName, PendingResponse, SendError};
 use crate::metrics::Metrics;
@@ -86,6 +86,11 @@ pub trait Feature {
 
     /// The figures over time that an operator sees of the feature.
     fn figures(&self) -> &'static [Figure] {
+        &[]
+    }
+
+    /// The tables that an operator sees of the feature.
+    fn tables(&self) -> &'static [Table] {
         &[]
     }
 
@@ -180,6 +185,54 @@ impl Series {
     pub const fn with(metric: &'static str, name: &'static str, value: &'static str) -> Self {
         Series { metric, label: Some((name, value)) }
     }
+}
+
+/// A table, which the operator's listener fills from the metrics of all processes of a machine. It has a row for
+/// each value of one label.
+///
+/// ```
+/// use watchfire::feature::{Cell, Table, TableColumn};
+///
+/// // The result of `Feature::tables`.
+/// const TABLES: &[Table] = &[Table {
+///     title: "Mail servers",
+///     label: "server",
+///     heading: "Server",
+///     columns: &[TableColumn { title: "Mails", metric: "watchfire_mails_sent", cell: Cell::Count }],
+/// }];
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// Its title.
+    pub title: &'static str,
+    /// The label. Its values are a closed set.
+    pub label: &'static str,
+    /// The title of the first column, which has the value of the label.
+    pub heading: &'static str,
+    /// The further columns.
+    pub columns: &'static [TableColumn],
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableColumn {
+    /// Its title.
+    pub title: &'static str,
+    /// The full name of the metric, without `_total`. A row shows its series with the value of the label.
+    pub metric: &'static str,
+    /// What a cell shows of these.
+    pub cell: Cell,
+}
+
+/// The content of a cell.
+#[derive(Clone, Copy, Debug)]
+pub enum Cell {
+    /// The sum of the series.
+    Count,
+    /// The sum of the series, in bytes.
+    Bytes,
+    /// Another label of a series.
+    Label(&'static str),
 }
 
 /// A kind of trouble, which the operator's listener recognises by figures.
@@ -403,6 +456,9 @@ pub struct Foundation<'a> {
     /// The figures of all features.
     #[doc(hidden)]
     pub figures: &'a [Figure],
+    /// The tables of all features.
+    #[doc(hidden)]
+    pub tables: &'a [Table],
     /// The troubles of all features.
     #[doc(hidden)]
     pub troubles: &'a [Trouble],

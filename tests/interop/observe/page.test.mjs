@@ -20,6 +20,9 @@ const WEBSOCKET = variantsWhere(({ isPoll }) => !isPoll).at(-1)
 const HOSTILE = 'rooms:<img src=x onerror="document.title=\'owned\'">\u202e\u0007</bdi></table>'
 const HOSTILE_SHOWN = 'rooms:<img src=x onerror="document.title=\'owned\'">[U+202E]\u2407</bdi></table>'
 
+/** Nothing listens at the address. */
+const NEIGHBOUR = { 'neighbours.servers': '["http://127.0.0.1:1"]' }
+
 let browser
 before(async () => (browser = await launch()))
 after(() => browser.close())
@@ -206,13 +209,22 @@ test('the page says when the server stops answering, and keeps its charts', asyn
   assert.ok(await chart(tab, /^Connections, .*highest 1\./).isVisible())
 })
 
+test('each neighbour of the settings has a row in a table, and all other servers have one', async (t) => {
+  const server = await startServer(t, { settings: NEIGHBOUR })
+  const { tab, pageErrors } = await open(t, await server.admin('/#pages'))
+  const table = tab.getByRole('table', { name: 'Neighbours' })
+  await table.getByRole('row', { name: 'http://127.0.0.1:1 silent 0 0 0 B 0 B 0 B' }).waitFor()
+  await table.getByRole('row', { name: 'other – 0 0 0 B 0 B 0 B' }).waitFor()
+  assert.deepEqual(pageErrors, [])
+})
+
 for (const [name, options] of [
   ['in the light theme', { colorScheme: 'light' }],
   ['in the dark theme', { colorScheme: 'dark' }],
   ['at a width of 360 pixels', NARROW],
 ]) {
   test(`no view breaks an accessibility rule or scrolls sideways ${name}`, async (t) => {
-    const server = await startServer(t, { settings: ROOMS })
+    const server = await startServer(t, { settings: { ...ROOMS, ...NEIGHBOUR } })
     await connect(t, server, WEBSOCKET).join(HOSTILE)
     const { tab, pageErrors } = await open(t, await server.admin('/'), options)
     const broken = []

@@ -33,14 +33,14 @@ class ChartGrid {
   }
 }
 
-/** Only charts: the view Live, and the view of the pages. */
-class ChartsView {
+/** The view Live: only charts. */
+export class LiveView {
   element
   #grid
 
-  constructor(title, definitions, crosshair) {
-    this.#grid = new ChartGrid(definitions, crosshair)
-    this.element = view(title, this.#grid.element)
+  constructor(crosshair) {
+    this.#grid = new ChartGrid(LIVE_CHARTS, crosshair)
+    this.element = view('Live', this.#grid.element)
   }
 
   update(model) {
@@ -48,8 +48,51 @@ class ChartsView {
   }
 }
 
-export const liveView = (crosshair) => new ChartsView('Live', LIVE_CHARTS, crosshair)
-export const pagesView = (crosshair) => new ChartsView('Pages and blocks', PAGE_CHARTS, crosshair)
+/** The tables of features, and the charts of pages. */
+export class PagesView {
+  element
+  #tables
+  #grid
+
+  constructor(crosshair) {
+    const tables = element('div', { className: 'view' })
+    this.#tables = new KeyedChildren(tables, {
+      // After an upgrade, a table may have other columns.
+      keyOf: ({ title, columns }) => JSON.stringify([title, columns]),
+      create: (table) => new FeatureTable(table),
+      update: (table, { rows }) => table.update(rows),
+    })
+    this.#grid = new ChartGrid(PAGE_CHARTS, crosshair)
+    this.element = view('Pages and blocks', tables, this.#grid.element)
+  }
+
+  update(model) {
+    this.#tables.update(model.state.tables ?? [])
+    this.#grid.update(model, model.options.range)
+  }
+}
+
+/** A table whose columns the server names. */
+class FeatureTable {
+  element
+  #table
+
+  constructor({ title, columns }) {
+    this.#table = new Table({ caption: visible(title), keyOf: ([name]) => name, columns: columns.map(columnOf) })
+    this.element = section(visible(title), this.#table.element)
+  }
+
+  update(rows) {
+    this.#table.update(rows)
+  }
+}
+
+function columnOf({ title, unit }, index) {
+  const label = visible(title)
+  if (unit !== 'text') return numbers(label, (row) => amountOf(row[index], unit))
+  const isFirst = index === 0
+  return { label, isHeader: isFirst, isLong: isFirst, text: (row) => visible(row[index] ?? '–') }
+}
 
 /** Troubles, limits, and the most important charts. */
 export class HomeView {

@@ -12,7 +12,7 @@ import { HistoryWindow } from './operator-history.js'
 import { Poller } from './operator-poller.js'
 import { CHOICES, ConnectionsView, DetailDialog, TopicsView } from './operator-tables.js'
 import { clock, counted, duration, visible } from './operator-text.js'
-import { ClusterView, EventsView, HomeView, RuntimeView, liveView, pagesView } from './operator-views.js'
+import { ClusterView, EventsView, HomeView, LiveView, PagesView, RuntimeView } from './operator-views.js'
 
 const POLL_MS = 1000
 /** Events and the rows of minutes change rarely, so they are loaded with every fifth load of the seconds. */
@@ -266,10 +266,10 @@ class App {
     const crosshair = new Crosshair(announce)
     return {
       home: new HomeView(crosshair),
-      live: liveView(crosshair),
+      live: new LiveView(crosshair),
       connections: new ConnectionsView(this, this.#dialog),
       topics: new TopicsView(this, this.#dialog),
-      pages: pagesView(crosshair),
+      pages: new PagesView(crosshair),
       cluster: new ClusterView(crosshair),
       runtime: new RuntimeView(this, crosshair),
       events: new EventsView(),
@@ -333,8 +333,11 @@ class App {
     const { tab, range } = this.options
     this.#range.hidden = !TABS[tab].options.includes('range')
     for (const input of this.#range.querySelectorAll('input')) input.checked = input.value === range
+    const wasHidden = byId('app').hidden
     byId('app').hidden = this.#state === null
     if (this.#state === null) return
+    // The tab of a link may be beyond the edge of a phone.
+    if (wasHidden) this.#tabs.get(tab).scrollIntoView({ block: 'nearest', inline: 'nearest' })
     this.#renderHeader()
     this.#views[tab].update({
       state: this.#state,

@@ -4,7 +4,8 @@
 //! 64 kB, or the neighbour fails. The pages of a neighbour count as gone after three failures: 6 s if it refuses
 //! connections, 36 s if it does not answer. Clients that are there already notice by themselves when a page is gone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 use watchfire::feature::FeatureError;
 use watchfire_https::{Connector, add_headers, https_connector, run_on_thread, with_causes};
@@ -38,6 +39,9 @@ const BYTES_PER_SECOND: u64 = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// After so many failures in a row, the pages of a neighbour count as gone.
 const FAILURES_MAX: u32 = 3;
+/// Waiting pages that are compared with a new filter at a time, which takes less than a millisecond. The pages that
+/// change meanwhile are looked up in between.
+const PAGES_AT_A_TIME: usize = 1_000;
 /// The longest pause after a failure.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 /// An idle connection is closed after this time, before common servers close it.
@@ -55,7 +59,7 @@ struct State {
     /// The last filters, by origin.
     filters: BTreeMap<String, Filter>,
     /// The watched pages that nobody here has in full, and the origins of the servers that have them.
-    wanted: HashMap<Box<str>, Vec<String>>,
+    wanted: BTreeMap<Box<str>, Vec<String>>,
     /// The servers that those of the settings name.
     further: BTreeMap<String, Vec<String>>,
 }
@@ -115,7 +119,7 @@ impl Fetcher {
             tokio::select! {
                 pages = changes.next() => pages.iter().for_each(|page| self.look_up(page)),
                 _ = tick.tick() => {
-                    self.follow_all(&mut loops, &mut followed);
+                    self.follow_all(&mut loops, &mut followed).await;
                     let servers = self.neighbours.servers.lock().clone();
                     if servers != published {
                         self.neighbours.publish_servers();
@@ -127,21 +131,17 @@ impl Fetcher {
     }
 
     /// Starts the loops of new servers, and ends those of servers that are neighbours no more.
-    fn follow_all(
+    async fn follow_all(
         self: &Arc<Self>,
         loops: &mut JoinSet<()>,
         followed: &mut BTreeMap<String, AbortHandle>,
     ) {
         while loops.try_join_next().is_some() {}
         let origins = self.origins();
-        followed.retain(|origin, follow| {
-            let stays = origins.contains(origin);
-            if !stays {
-                follow.abort();
-                self.set_filter(origin, None);
-            }
-            stays
-        });
+        for (origin, follow) in followed.extract_if(.., |origin, _| !origins.contains(origin)) {
+            follow.abort();
+            self.set_filter(&origin, None).await;
+        }
         let mut servers = self.neighbours.servers.lock();
         servers.retain(|server| origins.contains(&server.origin));
         for origin in origins {
@@ -218,10 +218,29 @@ impl Fetcher {
     }
 
     /// Replaces the filter of a server, and looks the wanted pages up in it.
-    fn set_filter(&self, origin: &str, filter: Option<Filter>) {
+    async fn set_filter(&self, origin: &str, filter: Option<Filter>) {
+        // Before the pages are looked up, so that one that changes meanwhile is looked up in this filter.
+        match filter {
+            Some(filter) => drop(self.state.lock().filters.insert(origin.to_owned(), filter)),
+            None => drop(self.state.lock().filters.remove(origin)),
+        }
+        let mut last = None;
+        while let Some(page) = self.look_up_some(origin, last.as_deref()) {
+            last = Some(page);
+            yield_now().await;
+        }
+    }
+
+    /// Looks the next wanted pages after a page up in the filter of a server. Returns the last of them.
+    fn look_up_some(&self, origin: &str, after: Option<&str>) -> Option<Box<str>> {
         let State { filters, wanted, .. } = &mut *self.state.lock();
-        for (page, servers) in wanted {
-            let has_page = filter.as_ref().is_some_and(|filter| filter.contains(page));
+        let filter = filters.get(origin);
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        let pages = wanted.range_mut::<str, _>((after, Bound::Unbounded)).take(PAGES_AT_A_TIME);
+        for (page, servers) in pages {
+            last = Some(page);
+            let has_page = filter.is_some_and(|filter| filter.contains(page));
             match servers.iter().position(|server| server == origin) {
                 Some(at) if !has_page => drop(servers.remove(at)),
                 None if has_page => servers.push(origin.to_owned()),
@@ -229,10 +248,7 @@ impl Fetcher {
             }
             self.publish(page, servers);
         }
-        match filter {
-            Some(filter) => drop(filters.insert(origin.to_owned(), filter)),
-            None => drop(filters.remove(origin)),
-        }
+        last.cloned()
     }
 
     fn publish(&self, page: &str, servers: &[String]) {
@@ -253,7 +269,7 @@ impl Fetcher {
                 Err(failure) => {
                     failures += 1;
                     etag = None;
-                    self.fail(&origin, &failure, failures);
+                    self.fail(&origin, &failure, failures).await;
                     sleep((PERIOD * (1 << failures.min(5))).min(RETRY_MAX)).await;
                 }
             }
@@ -266,9 +282,10 @@ impl Fetcher {
         else {
             return Ok(PERIOD);
         };
+        self.neighbours.filter_bytes.add(origin, bytes.len());
         let filter = Filter::decode(&bytes)?;
         if *filter.salt() == self.neighbours.salt {
-            self.set_filter(origin, None);
+            self.set_filter(origin, None).await;
             *etag = None;
             self.note(origin, ServerState::Itself, 0);
             return Ok(RETRY_MAX);
@@ -276,19 +293,19 @@ impl Fetcher {
         if self.note(origin, ServerState::Answers, filter.len() as u32) {
             tracing::info!(server = origin, "a neighbour answers");
         }
-        self.set_filter(origin, Some(filter));
+        self.set_filter(origin, Some(filter)).await;
         *etag = new;
         Ok(PERIOD.max(Duration::from_millis(bytes.len() as u64 * 1_000 / BYTES_PER_SECOND)))
     }
 
     /// Notes that a server gave no filter, for this number of times in a row.
-    fn fail(&self, origin: &str, failure: &Failure, failures: u32) {
+    async fn fail(&self, origin: &str, failure: &Failure, failures: u32) {
         self.neighbours.failures.inc();
         let state = failure.state();
         if failures < FAILURES_MAX && state != ServerState::Dense {
             return;
         }
-        self.set_filter(origin, None);
+        self.set_filter(origin, None).await;
         if self.note(origin, state, 0) {
             tracing::warn!(server = origin, %failure, "a neighbour fails, so its pages are not found");
         }
@@ -363,7 +380,52 @@ fn named_in(limits: &[u8]) -> Result<Vec<String>, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
+    use watchfire_tracker::Have;
+    use watchfire_types::PeerId;
+
+    use super::super::{filter, tests};
     use super::*;
+
+    #[tokio::test]
+    async fn pages_that_change_while_others_are_compared_with_a_filter_are_found_in_it() {
+        const A: &str = "https://a.example";
+        let (_, _, neighbours) = tests::neighbours(0);
+        let client = Client::builder(TokioExecutor::new()).build(https_connector().unwrap());
+        let (neighbours, state) = (Arc::new(neighbours), Mutex::default());
+        let fetcher = Fetcher { neighbours: neighbours.clone(), client, state };
+        let watch = |number: usize| {
+            let page = format!("page {number}");
+            neighbours.availability.peer_joined(&page, PeerId(1), Have::Nothing, false);
+            fetcher.look_up(&page);
+            page
+        };
+        let pages: Vec<String> = (0..2_500).map(watch).collect();
+        let having: Vec<&str> = pages.iter().step_by(2).map(String::as_str).collect();
+        let having = [&having[..], &["page 9999"]].concat();
+        let filter = Filter::decode(&filter::encode(&[9; 16], having.into_iter())).unwrap();
+        let expected = pages.iter().filter(|page| filter.contains(page)).count() + 1;
+        let found = || neighbours.elsewhere.lock().len();
+
+        let mut turns = Vec::new();
+        let others = async {
+            watch(9_999);
+            loop {
+                turns.push(found());
+                yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = fetcher.set_filter(A, Some(filter)) => {}
+            () = others => {}
+        }
+        assert_eq!(turns.len(), 3, "the others had their turn after each thousand: {turns:?}");
+        assert!(turns[0] > 400 && turns[0] < turns[1], "{turns:?}");
+        assert_eq!(found(), expected);
+        assert!(neighbours.elsewhere.lock().contains_key("page 9999"));
+        fetcher.set_filter(A, None).await;
+        assert_eq!(found(), 0);
+    }
 
     #[test]
     fn the_servers_of_the_settings_are_told_before_those_that_they_name() {

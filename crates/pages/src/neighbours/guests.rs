@@ -5,17 +5,26 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use watchfire::feature::{Guest, NoGuest, Part, section_limits};
+use watchfire::feature::{Direction, Guest, MetricWriter, NoGuest, Part, section_limits};
 
-use super::servers::{KnownServers, origin};
+use super::servers::{KnownServers, SERVER, ServerCounters, by_server, origin};
 use crate::page::TOPIC_PREFIX;
 use crate::settings::{Guests, NeighbourSettings};
 
 /// Decides which sites have guests here, and counts these.
 pub(crate) struct GuestFeature {
     settings: NeighbourSettings,
+    /// The origins of the settings.
+    named: Vec<String>,
     known: Arc<KnownServers>,
     connections: Arc<Mutex<Connections>>,
+    relayed: Arc<Relayed>,
+}
+
+/// Relayed bytes of guests.
+struct Relayed {
+    received: ServerCounters,
+    sent: ServerCounters,
 }
 
 /// The connections of guests of this process.
@@ -26,8 +35,11 @@ struct Connections {
 }
 
 impl GuestFeature {
-    pub fn new(settings: NeighbourSettings, known: Arc<KnownServers>) -> Self {
-        GuestFeature { settings, known, connections: Arc::default() }
+    /// `named` are the origins of the settings.
+    pub fn new(settings: NeighbourSettings, named: Vec<String>, known: Arc<KnownServers>) -> Self {
+        let [received, sent] = [(); 2].map(|()| ServerCounters::new(&named));
+        let relayed = Arc::new(Relayed { received, sent });
+        GuestFeature { settings, named, known, connections: Arc::default(), relayed }
     }
 
     fn has_guests_of(&self, origin: &str) -> bool {
@@ -61,7 +73,8 @@ impl Part for GuestFeature {
         }
         connections.all += 1;
         connections.by_origin.insert(origin.clone(), here + 1);
-        Ok(Box::new(PageGuest { origin, connections: self.connections.clone() }))
+        let (connections, relayed) = (self.connections.clone(), self.relayed.clone());
+        Ok(Box::new(PageGuest { origin, connections, relayed }))
     }
 
     fn describe_limits(&self, _: Option<&str>, response: &mut Map<String, Value>) {
@@ -71,17 +84,41 @@ impl Part for GuestFeature {
             all.extend(own);
         }
     }
+
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        if !self.has_guests() {
+            return;
+        }
+        let connections = self.connections.lock();
+        let of = |origin: &str| connections.by_origin.get(origin).copied().unwrap_or(0).into();
+        let guests = by_server(&self.named, of, connections.all.into());
+        let help = "Open WebSockets of guests, by the server of their tab";
+        writer.gauges("neighbours_guests", help, SERVER, &guests);
+        let Relayed { received, sent } = &*self.relayed;
+        let help = "Bytes that guests gave to the relay";
+        received.write(writer, "neighbours_guest_received_bytes", help);
+        let help = "Bytes that the relay sent to guests";
+        sent.write(writer, "neighbours_guest_sent_bytes", help);
+    }
 }
 
 /// The connection of a guest. Dropping it gives its place back.
 struct PageGuest {
     origin: String,
     connections: Arc<Mutex<Connections>>,
+    relayed: Arc<Relayed>,
 }
 
 impl Guest for PageGuest {
     fn refusal_of_join(&self, topic: &str) -> Option<&'static str> {
         (!topic.starts_with(TOPIC_PREFIX)).then_some("guests may join pages only")
+    }
+
+    fn count_bytes(&self, direction: Direction, bytes: usize) {
+        match direction {
+            Direction::Received => self.relayed.received.add(&self.origin, bytes),
+            Direction::Sent => self.relayed.sent.add(&self.origin, bytes),
+        }
     }
 }
 
@@ -104,8 +141,9 @@ mod tests {
     fn feature(guests: Guests, guests_max: u32) -> GuestFeature {
         let settings = NeighbourSettings { guests, guests_max, ..NeighbourSettings::default() };
         let known = KnownServers::default();
-        known.set(["https://a.example".to_owned()]);
-        GuestFeature::new(settings, Arc::new(known))
+        let named = vec!["https://a.example".to_owned()];
+        known.set(named.clone());
+        GuestFeature::new(settings, named, Arc::new(known))
     }
 
     #[test]
@@ -146,6 +184,30 @@ mod tests {
         guests.clear();
         let connections = feature.connections.lock();
         assert_eq!((connections.all, connections.by_origin.len()), (0, 0), "no origin stays");
+    }
+
+    #[test]
+    fn guests_of_servers_that_the_settings_do_not_name_have_one_row() {
+        let feature = feature(Guests::Any, 100);
+        let origins = ["https://a.example", "https://b.example", "https://c.example"];
+        let guests = origins.map(|origin| feature.admit_guest(origin).expect("a free place"));
+        for guest in &guests {
+            guest.count_bytes(Direction::Received, 10);
+            guest.count_bytes(Direction::Sent, 100);
+        }
+        let mut writer = MetricWriter::default();
+        feature.write_metrics(&mut writer);
+        let metrics = writer.into_snapshot();
+        for (metric, one) in
+            [("guests", 1), ("guest_received_bytes", 10), ("guest_sent_bytes", 100)]
+        {
+            let series = metrics.series(&format!("watchfire_neighbours_{metric}"));
+            let rows: Vec<_> = series
+                .iter()
+                .map(|(labels, value)| (labels[0].1.as_str(), value.number().unwrap() as u64))
+                .collect();
+            assert_eq!(rows, [("https://a.example", one), ("other", 2 * one)], "{metric}");
+        }
     }
 
     #[test]

@@ -44,7 +44,8 @@ use filter::Salt;
 pub use filter::{Filter, FilterError};
 pub(crate) use guests::GuestFeature;
 pub use servers::NeighbourError;
-pub(crate) use servers::{KnownServers, origins};
+pub(crate) use servers::{KnownServers, SERVER, origins};
+use servers::{ServerCounters, by_server};
 
 /// The filter of this server is made at most this often.
 const FILTER_PERIOD: Duration = Duration::from_secs(1);
@@ -66,6 +67,8 @@ pub(crate) struct Neighbours {
     filter: tokio::sync::Mutex<Option<OwnFilter>>,
     found: Counter,
     failures: Counter,
+    /// Of the first process, which fetches.
+    filter_bytes: ServerCounters,
 }
 
 /// Another server.
@@ -78,7 +81,6 @@ struct Server {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
 enum ServerState {
     /// It has not been asked, or not for long enough.
     New,
@@ -91,6 +93,20 @@ enum ServerState {
     Dense,
     /// It is this server.
     Itself,
+}
+
+impl ServerState {
+    /// Its name in `GET /limits` and in metrics.
+    fn name(self) -> &'static str {
+        match self {
+            ServerState::New => "new",
+            ServerState::Answers => "answers",
+            ServerState::Silent => "silent",
+            ServerState::Invalid => "invalid",
+            ServerState::Dense => "dense",
+            ServerState::Itself => "itself",
+        }
+    }
 }
 
 impl Server {
@@ -136,6 +152,7 @@ impl Neighbours {
         let servers = named.iter().cloned().map(Server::new).collect();
         Neighbours {
             depth,
+            filter_bytes: ServerCounters::new(&named),
             named,
             salt: numbers.concat().try_into().expect("two numbers have 16 bytes"),
             availability,
@@ -256,7 +273,7 @@ impl Part for Neighbours {
         let servers = self.servers.lock();
         let named = servers.iter().filter(|server| self.named.contains(&server.origin));
         let rows = named.map(|Server { origin, state, pages }| {
-            json!({ "server": origin, "state": state, "pages": pages })
+            json!({ "server": origin, "state": state.name(), "pages": pages })
         });
         response.insert("neighbours".to_owned(), rows.collect());
     }
@@ -278,11 +295,24 @@ impl Part for Neighbours {
         let failing = servers.iter().filter(is_failing).count() as u64;
         let answering = servers.iter().filter(|server| server.state == ServerState::Answers);
         let answering = answering.count() as u64;
-        let pages = servers.iter().map(|server| u64::from(server.pages)).sum();
+        let named = || servers.iter().filter(|server| self.named.contains(&server.origin));
+        let states = named().map(|Server { origin, state, .. }| {
+            [(SERVER, origin.as_str()), ("state", state.name())]
+        });
+        let states: Vec<_> = states.collect();
+        writer.info("neighbours_state", "The state of a neighbour of the settings", &states);
+        let all = servers.iter().map(|server| u64::from(server.pages)).sum();
+        let of = |origin: &str| {
+            let server = named().find(|server| server.origin == origin);
+            server.map_or(0, |server| server.pages.into())
+        };
+        let help = "Pages that are available at neighbours";
+        writer.gauges("neighbours_pages", help, SERVER, &by_server(&self.named, of, all));
+        let help = "Bytes of filters that neighbours answered";
+        self.filter_bytes.write(writer, "neighbours_filter_bytes", help);
         for (name, help, value) in [
             ("answering", "Neighbours that tell their pages", answering),
             ("silent", "Neighbours of the settings without a valid answer", failing),
-            ("pages", "Pages that are available at neighbours", pages),
         ] {
             writer.gauge(&format!("neighbours_{name}"), help, value);
         }
@@ -416,7 +446,7 @@ mod tests {
 
     /// Clients that note what they are told.
     #[derive(Default)]
-    struct Told(Mutex<Vec<(String, usize)>>);
+    pub struct Told(Mutex<Vec<(String, usize)>>);
 
     impl ClientSender for Told {
         fn broadcast_here(&self, topic: &str, event: &str, body: Body) {
@@ -446,7 +476,7 @@ mod tests {
     }
 
     /// The process 0 of a machine whose first process is this.
-    fn neighbours(first: u16) -> (Arc<FakeBus>, Arc<Told>, Neighbours) {
+    pub fn neighbours(first: u16) -> (Arc<FakeBus>, Arc<Told>, Neighbours) {
         let (bus, told) = (Arc::new(FakeBus::default()), Arc::new(Told::default()));
         let starts = ProcessStarts::default();
         let cluster = Cluster::among(bus.clone(), first..first + 3, 10, None, starts);

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use http::Uri;
 use parking_lot::RwLock;
+use watchfire::feature::{Counter, MetricWriter};
 use watchfire_https::server_url;
 
 use crate::settings::NeighbourSettings;
@@ -119,6 +120,47 @@ impl KnownServers {
 
     pub fn set(&self, origins: impl IntoIterator<Item = String>) {
         *self.0.write() = origins.into_iter().collect();
+    }
+}
+
+/// The label of metrics with the origin of a server of the settings, or [`OTHER`].
+pub(crate) const SERVER: &str = "server";
+/// All other servers together: anybody may run one, and a metric has a bounded number of series.
+const OTHER: &str = "other";
+
+/// The values of the servers of the settings, and what the others have of the sum of all.
+pub(super) fn by_server(
+    named: &[String],
+    value: impl Fn(&str) -> u64,
+    all: u64,
+) -> Vec<(&str, u64)> {
+    let mut values: Vec<_> = named.iter().map(|origin| (&**origin, value(origin))).collect();
+    let of_named: u64 = values.iter().map(|(_, value)| value).sum();
+    values.push((OTHER, all.saturating_sub(of_named)));
+    values
+}
+
+/// A counter for each server of the settings, and one for the others.
+pub(super) struct ServerCounters {
+    named: Vec<String>,
+    counters: Vec<Counter>,
+}
+
+impl ServerCounters {
+    pub fn new(named: &[String]) -> Self {
+        let counters = (0..=named.len()).map(|_| Counter::default()).collect();
+        ServerCounters { named: named.to_vec(), counters }
+    }
+
+    pub fn add(&self, origin: &str, count: usize) {
+        let at = self.named.iter().position(|named| named == origin);
+        self.counters[at.unwrap_or(self.named.len())].add(count as u64);
+    }
+
+    pub fn write(&self, writer: &mut MetricWriter, name: &str, help: &str) {
+        let names = self.named.iter().map(String::as_str).chain([OTHER]);
+        let counts: Vec<_> = names.zip(self.counters.iter().map(Counter::get)).collect();
+        writer.counters_by(name, help, SERVER, &counts);
     }
 }
 

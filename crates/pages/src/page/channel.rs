@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use watchfire::feature::Direction;
 use watchfire::internal::{ForwardKind, Metrics, OwnClientKey, retry_after_ms};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
@@ -203,6 +204,7 @@ impl PageChannel {
         let sender = (from, socket.counted_address());
         match self.pages.relay(socket.now(), page, sender, to, segment.len()) {
             Ok(address) => {
+                socket.guest().inspect(|guest| guest.count_bytes(Direction::Received, data.len()));
                 // The reply follows when the destination's queue has taken or refused the segment.
                 socket.forward(self.segments, address, from_peer(from, segment));
                 Outcome::NoReply
@@ -288,7 +290,7 @@ impl PageChannel {
 
 /// Whether the client is one of those that [`People`] subtracts from the clients. Guests are none of these.
 fn is_program(kind: PeerKind, socket: &Socket<'_>) -> bool {
-    kind == PeerKind::Node && !socket.is_guest()
+    kind == PeerKind::Node && socket.guest().is_none()
 }
 
 /// A relayed message as its destination receives it: the sender's peer id, then the data.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use watchfire::feature::{Counter, MetricWriter, Registry};
+use watchfire::feature::{Counter, Direction, MetricWriter, Registry};
 use watchfire::internal::{Forward, ForwardKind, Times};
 
 /// Counts of relayed data that the queue of its destination took.
@@ -26,9 +26,10 @@ impl RelayCounts {
             queue_quarters: 2,
             gone: "relay_peer_gone",
             busy: "relay_peer_busy",
-            count: Box::new(move |bytes, time| {
+            count: Box::new(move |bytes, time, guest| {
                 of_segments.frames.inc();
                 of_segments.bytes.add(bytes as u64);
+                guest.inspect(|guest| guest.count_bytes(Direction::Sent, bytes));
                 time.inspect(|time| of_segments.times.observe(*time));
             }),
         });
@@ -39,7 +40,7 @@ impl RelayCounts {
             queue_quarters: 3,
             gone: "relay_peer_gone",
             busy: "relay_peer_busy",
-            count: Box::new(move |_, time| {
+            count: Box::new(move |_, time, _| {
                 of_signals.signals.inc();
                 time.inspect(|time| of_signals.times.observe(*time));
             }),

@@ -49,6 +49,14 @@ pub(crate) struct ReplicatedPages {
 struct PagePeer {
     address: ChannelAddress,
     kind: PeerKind,
+    /// Whether this process has ignored a peer of another one with the same id.
+    is_twice: bool,
+}
+
+impl PagePeer {
+    fn new(address: ChannelAddress, kind: PeerKind) -> Self {
+        PagePeer { address, kind, is_twice: false }
+    }
 }
 
 struct State {
@@ -214,7 +222,7 @@ impl ReplicatedPages {
             state.quotas.enter(from).map_err(JoinRefusal::QuotaExceeded)?;
             self.wake_reports(&state);
         }
-        let entry = PagePeer { address, kind };
+        let entry = PagePeer::new(address, kind);
         let joined = state.pages.join(now, page, peer, entry, have);
         let counts = joined.map_err(|error| {
             from.inspect(|from| state.quotas.leave(now, *from));
@@ -446,11 +454,13 @@ impl ReplicatedPages {
             return;
         }
         // A client that joined here and there at the same moment has one key, and so one id.
-        let me = self.link.cluster().me();
-        if state.pages.peer(page, peer).is_some_and(|(known, _)| known.address.node() == me) {
-            return;
+        let (me, now) = (self.link.cluster().me(), state.now);
+        if let Some((known, have)) = state.pages.peer(page, peer)
+            && known.address.node() == me
+        {
+            let known = PagePeer { is_twice: true, ..known };
+            return state.pages.insert(now, page, peer, known, have);
         }
-        let now = state.now;
         state.pages.insert(now, page, peer, entry, have);
         let changes = state.rings(page, self.seed).join(peer);
         self.introduce(&state, page, &changes, None);
@@ -481,7 +491,7 @@ impl ClusterPart for ReplicatedPages {
             Message::Peer { page, peer, address, have, kind } => {
                 // The subscription may have ended while the message was on its way.
                 if self.link.cluster().is_subscribed(&topic_of(page)) {
-                    let entry = PagePeer { address: address.into(), kind };
+                    let entry = PagePeer::new(address.into(), kind);
                     self.insert_remote(page, PeerId(peer), entry, have.into());
                 }
             }
@@ -570,12 +580,18 @@ impl ClusterPart for ReplicatedPages {
         for (page, peer) in state.pages.forget(now, |entry| entry.address.node() == node) {
             self.unlink(&mut state, &page, peer);
         }
+        // A third process may have known the peer of that process by this id, and now knows none.
+        for page in state.pages.names() {
+            for (peer, entry, have) in state.pages.peers(page).filter(|(_, at, _)| at.is_twice) {
+                self.publish_peer(page, peer, entry, have);
+            }
+        }
         self.send_outputs(&mut state);
     }
 }
 
 fn peer_message(page: &str, peer: PeerId, entry: PagePeer, have: Have) -> Message<'_> {
-    let PagePeer { address, kind } = entry;
+    let PagePeer { address, kind, .. } = entry;
     Message::Peer { page, peer: peer.0, address: address.into(), have: have.into(), kind }
 }
 
@@ -612,7 +628,7 @@ mod tests {
     /// Another process tells that a peer joined there.
     fn insert(pages: &ReplicatedPages, from: u16, peer: u64) {
         let address = ChannelAddress::first_of(NodeId(from), ShardId(0));
-        let entry = PagePeer { address, kind: PeerKind::Tab };
+        let entry = PagePeer::new(address, PeerKind::Tab);
         receive(pages, from, &peer_message(PAGE, PeerId(peer), entry, Have::All));
     }
 
@@ -686,6 +702,21 @@ mod tests {
             receive(&pages, 1, &Message::PeerGone { page: PAGE, peer });
         }
         assert!(bus.take_published().is_empty(), "not a peer of this process");
+    }
+
+    #[test]
+    fn a_peer_is_sent_again_when_a_process_is_gone_that_had_another_of_the_same_id() {
+        let bus = Arc::new(FakeBus::default());
+        let pages = pages_on(&bus);
+        for peer in [11, 12] {
+            join(&pages, peer, 90);
+        }
+        insert(&pages, 1, 11);
+        insert(&pages, 2, 20);
+        let sent = bus.take_published();
+        pages.node_down(NodeId(1));
+        assert_eq!(bus.take_published(), sent[..1], "the peer 11, and no other");
+        assert_eq!(known(&pages), [(11, 0), (12, 0), (20, 2)]);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use watchfire::{Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Socket};
 use watchfire::{RunningServer, Settings};
 use watchfire_pages::{Guests, NeighbourSettings, RoomSettings};
-use watchfire_testkit::{Client, UPGRADE, eventually, find};
+use watchfire_testkit::{Client, Request, UPGRADE, eventually, find};
 
-use crate::support::{get, http, metric, settings};
+use crate::support::{admin_address, get, http, metric, settings};
 use crate::{start, with_pages};
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -41,8 +41,13 @@ fn refusal_of_join(client: &mut Client, topic: &str) -> Value {
 
 /// The answer to a long poll without a session from this origin.
 fn long_poll(server: &RunningServer, method: &str, origin: &str) -> String {
+    long_poll_of(server, "localhost", method, origin)
+}
+
+/// The same for a request to this host.
+fn long_poll_of(server: &RunningServer, host: &str, method: &str, origin: &str) -> String {
     let request = format!(
-        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\
+        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: {host}\r\n\
          origin: {origin}\r\nconnection: close\r\n\r\n"
     );
     http(server, &request)
@@ -133,6 +138,10 @@ fn long_polls_of_guests_and_rebound_names_are_refused() {
     for origin in ["http://attacker.example", NEIGHBOUR] {
         let request = format!("{UPGRADE}host: attacker.example\r\norigin: {origin}\r\n\r\n");
         assert!(http(&server, &request).starts_with("HTTP/1.1 403 "), "{origin}");
+        for method in ["GET", "POST"] {
+            let response = long_poll_of(&server, "attacker.example", method, origin);
+            assert!(response.ends_with("{\"status\":403}"), "{method} {origin}: {response}");
+        }
     }
 }
 
@@ -201,4 +210,43 @@ fn the_application_may_refuse_guests_and_can_give_them_no_further_topic() {
     let server = start(|| Ok(Connected::default().with_id("users:1").with_assigns(7)));
     let refusal = refusal_of_join(&mut guest(&server), "rooms:lobby");
     assert_eq!(refusal, "guests may join pages only");
+}
+
+#[test]
+fn the_operator_sees_the_neighbours_and_the_relayed_bytes_of_their_guests() {
+    let server = start(with_neighbour(Guests::Any));
+    let (mut known, mut unknown) = (guest(&server), connect(&server, STRANGER).expect("a guest"));
+    let mut own = Client::connect(server.address());
+    let [to_own, to_known, _] = [&mut own, &mut known, &mut unknown].map(|client| {
+        let joined = client.join(PAGE, json!({ "have": "all" }));
+        let peer = joined["response"]["peer"].as_str().expect("an id").to_owned();
+        u64::from_str_radix(&peer, 16).expect("digits").to_be_bytes()
+    });
+    let relay = |from: &mut Client, to: [u8; 8], bytes: usize| {
+        let reference = from.send_bytes(PAGE, "relay", &[&to[..], &vec![0; bytes - 8]].concat());
+        assert_eq!(from.reply_to(&reference)["status"], "ok");
+    };
+    relay(&mut known, to_own, 100);
+    own.receive_bytes();
+    relay(&mut own, to_known, 1_000);
+    relay(&mut unknown, to_known, 10);
+    let table = find("the table has the bytes", || {
+        let state = Request::get("/admin/state").to(admin_address(&server)).json();
+        let table = state["tables"][0].clone();
+        (table["rows"][0][5] == 1_010.0).then_some(table)
+    });
+    assert_eq!(table["title"], "Neighbours");
+    let columns = table["columns"].as_array().expect("columns");
+    let titles: Vec<_> = columns.iter().map(|column| &column["title"]).collect();
+    let expected =
+        json!(["Server", "State", "Pages", "Guests", "From guests", "To guests", "Filters"]);
+    assert_eq!(json!(titles), expected);
+    let mut rows = table["rows"].clone();
+    // It depends on the time whether it was asked often enough.
+    rows[0][1] = Value::Null;
+    let expected = json!([
+        [NEIGHBOUR, null, 0.0, 1.0, 100.0, 1_010.0, 0.0],
+        ["other", null, 0.0, 1.0, 10.0, 0.0, 0.0],
+    ]);
+    assert_eq!(rows, expected);
 }

@@ -76,7 +76,8 @@ fn a_page_of_one_server_is_found_from_the_other_until_its_holder_leaves() {
             "server": origin(east.address()), "state": "answers", "pages": 1,
         })
     );
-    for (name, value) in [("answering", 1), ("silent", 0), ("pages", 1), ("found_total", 1)] {
+    let pages = format!("pages{{server=\"{}\"}}", origin(east.address()));
+    for (name, value) in [("answering", 1), ("silent", 0), (&pages, 1), ("found_total", 1)] {
         assert_eq!(metric(&west, &format!("watchfire_neighbours_{name}")), value, "{name}");
     }
 

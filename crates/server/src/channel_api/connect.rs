@@ -7,6 +7,8 @@ use std::sync::Arc;
 use watchfire_auth::SocketToken;
 use watchfire_channels::handshake::Params;
 
+use super::watched_messages::Direction;
+
 /// A client's request to connect.
 #[derive(Debug)]
 pub struct Connect<'a> {
@@ -49,6 +51,9 @@ pub struct SocketData {
 pub trait Guest: Send + Sync {
     /// Why the guest may not join a topic. `None`: it joins as every client does.
     fn refusal_of_join(&self, topic: &str) -> Option<&'static str>;
+
+    /// Counts bytes that another client of a topic got from the guest, or sent to it.
+    fn count_bytes(&self, direction: Direction, bytes: usize);
 }
 
 /// Why a part admits no guest.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::connect::Guest;
+
 /// A kind of data that a client sends to one other client of its topic, through the server. The sender
 /// gets a reply when the queue of the destination has taken or refused the data.
 pub struct Forward {
@@ -16,10 +18,12 @@ pub struct Forward {
     pub gone: &'static str,
     /// The reason in `watchfire_refusals_total` when its queue is full.
     pub busy: &'static str,
-    /// Counts data of this many bytes that a queue took, this long after it arrived. The time of data from
-    /// another process is not known.
-    pub count: Box<dyn Fn(usize, Option<Duration>) + Send + Sync>,
+    /// Counts data of this many bytes that a queue took, this long after it arrived, and the destination if it
+    /// is a guest. The time of data from another process is not known.
+    pub count: Box<Count>,
 }
+
+type Count = dyn Fn(usize, Option<Duration>, Option<&dyn Guest>) + Send + Sync;
 
 /// The number of a [`Forward`] in a registry. All processes of a server add the same ones, in the same
 /// order.

@@ -11,7 +11,7 @@ use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
 use super::address::{ChannelAddress, ReplyTo};
-use super::connect::SocketData;
+use super::connect::{Guest, SocketData};
 use super::endpoint::Endpoint;
 use super::forward::ForwardKind;
 use super::payload::{Body, PayloadError};
@@ -132,10 +132,10 @@ impl Socket<'_> {
         self.data?.address
     }
 
-    /// Whether the client is a guest: see [`Guest`](super::connect::Guest).
+    /// `None`: the client is not a guest.
     #[doc(hidden)]
-    pub fn is_guest(&self) -> bool {
-        self.data.is_some_and(|data| data.guest.is_some())
+    pub fn guest(&self) -> Option<&dyn Guest> {
+        self.data?.guest.as_deref()
     }
 
     /// Sends to this client only.

@@ -16,8 +16,7 @@ use watchfire_channels::longpoll::{Status, encode_answer};
 use watchfire_hooks::ConnectVerdict;
 use watchfire_types::ShardId;
 
-use crate::channel_api::{NoGuest, ShardMessage};
-use crate::feature::Part;
+use crate::channel_api::ShardMessage;
 use crate::hooks::ConnectReply;
 use crate::proxies::{RequestedHost, is_forwarding_header};
 use crate::shard::{
@@ -138,9 +137,10 @@ async fn post(
     let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
         // As at Phoenix, which checks the origin of every request. Browsers send their origin with
         // a POST, so a script can find out why its WebSocket was refused.
+        let rules = &shared.connect_rules;
         let origin = origin_in(&headers);
-        let is_allowed = origin.is_some_and(|origin| may_be_guest(&shared, origin))
-            || shared.connect_rules.allows_origin(origin, &host, from);
+        let is_allowed = origin.is_some_and(|origin| rules.may_be_guest(origin, &host, from))
+            || rules.allows_origin(origin, &host, from);
         return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
     };
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;
@@ -167,13 +167,6 @@ async fn post(
         }
         Ok(Err(_)) | Err(_) => answer(Status::TimedOut, None),
     }
-}
-
-/// Whether a client of this origin is a guest, or would be one while fewer are here. A WebSocket of it can fail
-/// for a reason that passes, so the client must not take its origin for refused.
-fn may_be_guest(shared: &ProcessState, origin: &str) -> bool {
-    let admits = |part: &Arc<dyn Part>| !matches!(part.admit_guest(origin), Err(NoGuest::Origin));
-    shared.connect_rules.parts.iter().any(admits)
 }
 
 /// A preflight request: whether a site of another origin may send a request.

@@ -123,6 +123,7 @@ impl Assembly {
         let Definition { settings, features, registry, .. } = definition;
         let (base, report_wakes) = Base::build(settings, plan, role)?;
         let figures: Vec<_> = features.iter().flat_map(|each| each.figures()).copied().collect();
+        let tables: Vec<_> = features.iter().flat_map(|each| each.tables()).copied().collect();
         let troubles: Vec<_> = features.iter().flat_map(|each| each.troubles()).copied().collect();
         let mut of_features: Vec<Arc<dyn Part>> = Vec::new();
         for (feature, listeners) in features.iter().zip(listeners.0) {
@@ -139,6 +140,7 @@ impl Assembly {
                 presence: &base.presence,
                 history: base.history.as_ref(),
                 figures: &figures,
+                tables: &tables,
                 troubles: &troubles,
                 is_successor: role.is_successor,
                 listeners: RefCell::new(listeners),

@@ -18,7 +18,7 @@ pub(super) struct BuildInfo;
 impl Part for BuildInfo {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         let labels = [("version", env!("CARGO_PKG_VERSION"))];
-        writer.info("build_info", "The version of the server", &labels);
+        writer.info("build_info", "The version of the server", &[labels]);
     }
 }
 

@@ -241,6 +241,14 @@ impl ConnectRules {
         Err(ConnectRefusal::Origin)
     }
 
+    /// Whether a client of this origin is a guest, or would be one while fewer are here. A WebSocket of it can
+    /// fail for a reason that passes, so the client must not take its origin for refused.
+    pub fn may_be_guest(&self, origin: &str, host: &str, from: SocketAddr) -> bool {
+        let admits =
+            |part: &Arc<dyn Part>| !matches!(part.admit_guest(origin), Err(NoGuest::Origin));
+        self.own_host(host, from).is_some() && self.parts.iter().any(admits)
+    }
+
     /// Whether a proxy has named the client. A header has no port ([`ForwardedClient`](crate::proxies::ForwardedClient)).
     fn is_behind_proxy(&self, from: SocketAddr) -> bool {
         self.has_proxy_protocol || from.port() == 0

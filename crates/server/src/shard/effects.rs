@@ -138,7 +138,8 @@ impl ServerShard {
                 let topic = clients.hub().topic_of(to.subscription);
                 let watched = deliveries.watched();
                 watched.note(key, Direction::Sent, topic, forward.event, payload);
-                (forward.count)(data.len(), arrived.map(|arrived| sockets.elapsed(arrived)));
+                let time = arrived.map(|arrived| sockets.elapsed(arrived));
+                (forward.count)(data.len(), time, clients[key].guest());
                 Reply::ok(Body::EMPTY)
             }
             Err(OfferError::Gone) => {

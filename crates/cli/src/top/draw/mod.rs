@@ -6,6 +6,7 @@ mod frame;
 mod home;
 mod processes;
 mod rows;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod theme;

@@ -1,12 +1,12 @@
-//! The screen of processes.
+//! The screen of processes, and below them of the tables of features.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use watchfire_operator::answers::Process;
 use watchfire_report::units::{binary_bytes, count, number};
 
-use super::Theme;
 use super::rows::{Column, TableView, put};
+use super::{Theme, tables};
 use crate::top::session::Session;
 use crate::top::text::span;
 
@@ -41,5 +41,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
     let style = if missing.is_empty() { theme.plain } else { theme.bad };
     let (at, rows) = (session.process_rows.at, &state.processes[..]);
     let table = TableView { columns: COLUMNS, rows, at, theme, ordered_by: None };
-    table.draw(buffer, area, &summary, style);
+    let of_tables = tables::rows_of(&state.tables).min(area.height / 2);
+    let of_processes = area.height - of_tables;
+    table.draw(buffer, Rect { height: of_processes, ..area }, &summary, style);
+    let below = Rect { y: area.y + of_processes, height: of_tables, ..area };
+    tables::draw(buffer, below, &state.tables, theme);
 }

@@ -6,8 +6,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 use watchfire_operator::answers::{
-    Event, FoundConnection, FoundConnections, History, LimitUse, Process, State, TcpFigures,
-    TopicUse, Trouble,
+    Event, FoundConnection, FoundConnections, History, LimitUse, Process, State, Table,
+    TableColumn, TcpFigures, TopicUse, Trouble,
 };
 
 use super::{Theme, draw};
@@ -369,6 +369,27 @@ fn processes_name_those_that_are_missing() {
     assert!(lines[3].starts_with("process   clients"), "{}", lines[3]);
     assert!(lines[4].starts_with("      0     1,234"), "{}", lines[4]);
     assert!(lines[4].ends_with("30 of 20,000   1m 1s 97% 2%"), "{}", lines[4]);
+}
+
+#[test]
+fn tables_of_features_are_below_the_processes() {
+    let column =
+        |(title, unit): (&str, &str)| TableColumn { title: title.into(), unit: unit.into() };
+    let columns = [("Server", "text"), ("State", "text"), ("Mails", ""), ("Sent", "bytes")];
+    let rows = serde_json::json!([["a.example", "up", 1234.0, 2048.0], [HOSTILE, null, 1.0]]);
+    let table = Table {
+        title: "Mail servers".into(),
+        columns: columns.map(column).to_vec(),
+        rows: serde_json::from_value(rows).unwrap(),
+    };
+    let mut session = session_with(State { tables: vec![table], ..state() });
+    press(&mut session, "4");
+    let lines = lines(&session, 100, 24);
+    let at = lines.iter().position(|line| line == "Mail servers").expect("the table");
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&lines[at + 1]), ["server", "state", "mails", "sent"]);
+    assert_eq!(words(&lines[at + 2]), ["a.example", "up", "1,234", "2.0", "KiB"]);
+    assert!(lines[at + 3].ends_with('–'), "{}", lines[at + 3]);
 }
 
 #[test]
