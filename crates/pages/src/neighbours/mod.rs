@@ -38,7 +38,6 @@ use watchfire_types::NodeId;
 
 use crate::page::{Availability, Elsewhere, TOPIC_PREFIX, topic_of};
 
-use fetch::Fetcher;
 use filter::Salt;
 #[doc(hidden)]
 pub use filter::{Filter, FilterError};
@@ -300,7 +299,7 @@ impl Part for Neighbours {
         if !started.is_first {
             return Ok(None);
         }
-        Ok(Some(Box::new(RunningFetcher { _stop: Fetcher::start(self)? })))
+        Ok(Some(Box::new(RunningFetcher { _stop: fetch::start(self)? })))
     }
 }
 
