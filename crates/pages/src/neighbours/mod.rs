@@ -14,6 +14,8 @@ mod fetch;
 mod filter;
 mod guests;
 mod servers;
+#[cfg(test)]
+mod simulation;
 
 use std::collections::HashMap;
 use std::sync::Arc;
