@@ -161,7 +161,7 @@ section! {
         /// and with depth 2 those that they name; `"any"` site; or `"none"`.
         guests: Guests = Guests::Neighbours;
         /// 1: the servers named above. 2: also the servers that those name in their `GET /limits`; at
-        /// most 64 altogether.
+        /// most 512 altogether.
         depth: u8 = 1;
         /// Connections of guests of one process, and a quarter of it from one site. Further
         /// connections are refused.

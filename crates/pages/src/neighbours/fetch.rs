@@ -1,16 +1,18 @@
 //! The thread that asks the neighbours for their filters, and finds the pages that are watched here.
 //!
 //! There is a loop for each neighbour. It asks once a second, and more slowly while the filter has more than
-//! 64 kB, or the neighbour fails. The pages of a neighbour count as gone after three failures: 6 s if it refuses
-//! connections, 36 s if it does not answer. Clients that are there already notice by themselves when a page is gone.
+//! 64 kB, there are more than 192 neighbours, or the neighbour fails. The pages of a neighbour count as gone
+//! after three failures: 6 s if it refuses connections, 36 s if it does not answer. Clients that are there
+//! already notice by themselves when a page is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -32,8 +34,15 @@ const PAGES: &str = "/neighbours/pages";
 const PERIOD: Duration = Duration::from_secs(1);
 /// The time from one question for the neighbours of a server to the next.
 const LIMITS_PERIOD: Duration = Duration::from_secs(60);
-/// Neighbours, those of the settings and those that they name.
-const KNOWN_MAX: usize = 64;
+/// Neighbours, those of the settings and those that they name. With 64, a server of 1,000 that name 10 each
+/// would open only a third of the pages at two hops: it would not know the others, or they not it as the site of guests.
+const KNOWN_MAX: usize = 512;
+/// Servers that are asked in each period. If there are more, those that the settings do not name are asked less often,
+/// but often enough that the connections to them stay open.
+const ASKED_PER_PERIOD: usize = 192;
+const _: () = assert!(KNOWN_MAX < ASKED_PER_PERIOD * IDLE_TIMEOUT.as_secs() as usize);
+/// Pages in all filters, of 4 bytes each. When the limit is reached, a server that the settings do not name is ignored.
+const FILTERED_PAGES_MAX: usize = 16 << 20;
 /// Bytes per second of one neighbour, on average.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,10 +56,27 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// An idle connection is closed after this time, before common servers close it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 
+pub(super) type Body = UnsyncBoxBody<Bytes, String>;
+
+/// Sends requests to other servers: over HTTP, or in a simulation of many servers.
+pub(super) trait Network: Send + Sync + 'static {
+    fn request(
+        &self,
+        request: Request<Empty<Bytes>>,
+    ) -> impl Future<Output = Result<Response<Body>, String>> + Send;
+}
+
+impl Network for Client<Connector, Empty<Bytes>> {
+    async fn request(&self, request: Request<Empty<Bytes>>) -> Result<Response<Body>, String> {
+        let response = Client::request(self, request).await.map_err(|error| with_causes(&error))?;
+        Ok(response.map(|body| body.map_err(|error| with_causes(&error)).boxed_unsync()))
+    }
+}
+
 /// Asks the neighbours.
-pub(super) struct Fetcher {
+pub(super) struct Fetcher<N> {
     neighbours: Arc<Neighbours>,
-    client: Client<Connector, Empty<Bytes>>,
+    network: N,
     state: Mutex<State>,
 }
 
@@ -75,6 +101,8 @@ enum Failure {
     Status(StatusCode),
     #[error(transparent)]
     Filter(#[from] FilterError),
+    #[error("there are too many pages in the filters of all servers")]
+    Full,
     #[error("the limits are not JSON")]
     Limits(#[from] serde_json::Error),
 }
@@ -84,9 +112,10 @@ impl Failure {
         match self {
             Failure::Timeout | Failure::Unreachable(_) => ServerState::Silent,
             Failure::Status(status) if status.is_server_error() => ServerState::Silent,
-            Failure::Status(_) | Failure::Filter(FilterError::Malformed) | Failure::Limits(_) => {
-                ServerState::Invalid
-            }
+            Failure::Status(_)
+            | Failure::Filter(FilterError::Malformed)
+            | Failure::Full
+            | Failure::Limits(_) => ServerState::Invalid,
             Failure::Filter(FilterError::Dense) => ServerState::Dense,
         }
     }
@@ -98,19 +127,23 @@ struct Answer {
     etag: Option<HeaderValue>,
 }
 
-impl Fetcher {
-    /// Starts the thread, which ends when the result is dropped.
-    pub fn start(neighbours: Arc<Neighbours>) -> Result<oneshot::Sender<()>, FeatureError> {
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(https_connector()?);
-        let changes = neighbours.availability.changes();
-        let fetcher = Arc::new(Fetcher { neighbours, client, state: Mutex::default() });
-        Ok(run_on_thread("neighbours", async move { fetcher.run(&changes).await })?)
+/// Starts the thread that asks the neighbours, which ends when the result is dropped.
+pub(super) fn start(neighbours: Arc<Neighbours>) -> Result<oneshot::Sender<()>, FeatureError> {
+    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .build(https_connector()?);
+    let changes = neighbours.availability.changes();
+    let fetcher = Fetcher::new(neighbours, client);
+    Ok(run_on_thread("neighbours", async move { fetcher.run(&changes).await })?)
+}
+
+impl<N: Network> Fetcher<N> {
+    pub fn new(neighbours: Arc<Neighbours>, network: N) -> Arc<Self> {
+        Arc::new(Fetcher { neighbours, network, state: Mutex::default() })
     }
 
-    async fn run(self: Arc<Self>, changes: &Changes) {
+    pub async fn run(self: Arc<Self>, changes: &Changes) {
         let mut loops: JoinSet<()> = JoinSet::new();
         let mut followed: BTreeMap<String, AbortHandle> = BTreeMap::new();
         let mut published = Vec::new();
@@ -159,13 +192,13 @@ impl Fetcher {
         }
     }
 
-    /// The origins of all neighbours, those of the settings first.
-    fn origins(&self) -> Vec<String> {
+    /// The origins of all neighbours. When the limit is reached, some that the settings do not name are missing.
+    fn origins(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        let mut origins = self.neighbours.named.clone();
+        let mut origins: BTreeSet<String> = self.neighbours.named.iter().cloned().collect();
         for origin in state.further.values().flatten() {
-            if origins.len() < KNOWN_MAX && !origins.contains(origin) {
-                origins.push(origin.clone());
+            if origins.len() < KNOWN_MAX {
+                origins.insert(origin.clone());
             }
         }
         origins
@@ -264,7 +297,7 @@ impl Fetcher {
             match self.ask(&origin, &mut etag).await {
                 Ok(pause) => {
                     failures = 0;
-                    sleep_until(asked_at + pause).await;
+                    sleep_until(asked_at + pause.max(self.period(&origin))).await;
                 }
                 Err(failure) => {
                     failures += 1;
@@ -274,6 +307,27 @@ impl Fetcher {
                 }
             }
         }
+    }
+
+    /// The least time from one request to a server to the next.
+    fn period(&self, origin: &str) -> Duration {
+        let servers = match self.is_named(origin) {
+            true => 1,
+            false => self.neighbours.servers.lock().len(),
+        };
+        PERIOD.max(PERIOD * servers as u32 / ASKED_PER_PERIOD as u32)
+    }
+
+    fn is_named(&self, origin: &str) -> bool {
+        self.neighbours.named.iter().any(|named| named == origin)
+    }
+
+    /// Whether there is room for the pages of a server.
+    fn has_room(&self, origin: &str, pages: usize) -> bool {
+        let state = self.state.lock();
+        let others = state.filters.iter().filter(|(other, _)| *other != origin);
+        let known: usize = others.map(|(_, filter)| filter.len()).sum();
+        known + pages <= FILTERED_PAGES_MAX || self.is_named(origin)
     }
 
     /// Asks a server for its filter. Returns the time until the next request.
@@ -289,6 +343,9 @@ impl Fetcher {
             *etag = None;
             self.note(origin, ServerState::Itself, 0);
             return Ok(RETRY_MAX);
+        }
+        if !self.has_room(origin, filter.len()) {
+            return Err(Failure::Full);
         }
         if self.note(origin, ServerState::Answers, filter.len() as u32) {
             tracing::info!(server = origin, "a neighbour answers");
@@ -344,8 +401,7 @@ impl Fetcher {
         if let Some(etag) = etag {
             request.headers_mut().insert(header::IF_NONE_MATCH, etag.clone());
         }
-        let response = self.client.request(request).await;
-        let response = response.map_err(|error| Failure::Unreachable(with_causes(&error)))?;
+        let response = self.network.request(request).await.map_err(Failure::Unreachable)?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(None),

@@ -14,6 +14,8 @@ mod fetch;
 mod filter;
 mod guests;
 mod servers;
+#[cfg(test)]
+mod simulation;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +40,6 @@ use watchfire_types::NodeId;
 
 use crate::page::{Availability, Elsewhere, TOPIC_PREFIX, topic_of};
 
-use fetch::Fetcher;
 use filter::Salt;
 #[doc(hidden)]
 pub use filter::{Filter, FilterError};
@@ -330,7 +331,7 @@ impl Part for Neighbours {
         if !started.is_first {
             return Ok(None);
         }
-        Ok(Some(Box::new(RunningFetcher { _stop: Fetcher::start(self)? })))
+        Ok(Some(Box::new(RunningFetcher { _stop: fetch::start(self)? })))
     }
 }
 

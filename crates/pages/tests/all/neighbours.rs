@@ -133,7 +133,7 @@ fn the_filter_is_sent_again_only_when_it_has_changed() {
 
     let (_holder, _) = join(&server, "all");
     eventually("the filter has the page", || ask("GET", etag).status == 200);
-    assert_eq!(ask("GET", etag).body.len(), 24);
+    assert_eq!(ask("GET", etag).body.len(), 25);
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn a_neighbour_that_leads_to_this_server_now_has_no_pages_any_more() {
 
 #[test]
 fn an_answer_that_is_no_filter_has_no_pages() {
-    // A hash of 9 bits, of which 400 are there: every page would be.
-    let dense = [&[1; 17][..], &[9, 0, 0, 1, 0x90], &[0; 450]].concat();
+    // A hash of 16 bits, of which 40,000 are there: most pages would be.
+    let dense = [&[1; 17][..], &[16, 0, 0, 0x9c, 0x40], &[0; 450]].concat();
     let elsewhere = "location: http://127.0.0.1:1/neighbours/pages";
     let started = [
         ("dense", response("200 OK", &[], dense)),
