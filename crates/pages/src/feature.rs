@@ -19,7 +19,7 @@ use watchfire_sockets::RequestHead;
 
 use crate::figures::{FIGURES, TROUBLES};
 use crate::format::part_name;
-use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
+use crate::gateway::{self, Gateway, GatewayError, HostMetrics, SocketPairConnector};
 use crate::neighbours::{self, GuestFeature, NeighbourError, Neighbours};
 use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, Elsewhere, PageFeature,
@@ -192,6 +192,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
             link: link("deny_list"),
         }),
         availability: availability.clone(),
+        elsewhere: neighbours.is_some().then(|| elsewhere.clone()),
         own_client_key: foundation.own_client_key.clone(),
         host_metrics: is_gateway.then(HostMetrics::default),
         announced,
@@ -256,6 +257,8 @@ struct PageServices {
     limits: Value,
     deny_calls: Arc<DenyCalls>,
     availability: Option<Arc<Availability>>,
+    /// `None` without neighbours.
+    elsewhere: Option<Arc<Elsewhere>>,
     own_client_key: OwnClientKey,
     /// `None`: this process has no gateway.
     host_metrics: Option<HostMetrics>,
@@ -337,12 +340,16 @@ impl PageServices {
         let gateway = self.availability.clone().zip(self.host_metrics.clone());
         let gateway = gateway.map(|(availability, host_metrics)| {
             availability.subscribe();
+            let connector = SocketPairConnector {
+                adopter: started.adopter.clone(),
+                websocket_path: started.websocket_path.to_owned(),
+                key: self.own_client_key.clone(),
+            };
             Gateway::start(
                 &started.settings.section(),
-                started.websocket_path.to_owned(),
-                self.own_client_key.clone(),
+                connector,
                 availability,
-                started.adopter.clone(),
+                self.elsewhere.clone(),
                 host_metrics,
                 started.is_successor,
             )
