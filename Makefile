@@ -19,7 +19,7 @@ SUDO ?=
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early walks live tab proxies processes mirror cluster faults observe networks profiles traces tutorials package engines embed
+LONG_SUITES := early walks live tab proxies processes mirror cluster faults observe networks neighbours profiles traces tutorials package engines embed
 
 .PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 

@@ -33,7 +33,7 @@ const SUITES = {
   operator: ['test-observe', 'test-profiles'],
   p2p: ['test-kubo', 'test-command-line', 'test-mirror'],
   'page-client': ['test-browser', 'test-command-line', 'test-live'],
-  pages: ['test-browser', 'test-kubo', 'test-processes', 'test-proxies'],
+  pages: ['test-browser', 'test-kubo', 'test-neighbours', 'test-processes', 'test-proxies'],
   server: ['test-channels', 'test-client', 'test-browser', 'test-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
   settings: ['test-command-line'],
   sim: ['gate'],

@@ -119,6 +119,12 @@ const SUITES = {
   },
   // Two browsers on each pair of eight kinds of networks, and uplinks that change; as root, takes half an hour.
   networks: { files: testsIn('networks'), needs: [CHROMIUM], slice: { names: ['two homes connect directly'] } },
+  // Pages over several servers: two gateways, a partition, an upgrade, 600 clients, and every packet of a browser that hides its address.
+  neighbours: {
+    files: testsIn('neighbours'),
+    needs: [CHROMIUM, 'python3'],
+    slice: { names: ['a page stays open while a server'] },
+  },
   profiles: {
     files: ['observe/profiles.test.mjs'],
     env: { PROFILES: '1' },

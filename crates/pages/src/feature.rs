@@ -19,7 +19,7 @@ use watchfire_sockets::RequestHead;
 
 use crate::figures::{FIGURES, TABLES, TROUBLES};
 use crate::format::part_name;
-use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
+use crate::gateway::{self, Gateway, GatewayError, HostMetrics, SocketPairConnector};
 use crate::neighbours::{self, GuestFeature, NeighbourError, Neighbours};
 use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, Elsewhere, PageFeature,
@@ -219,6 +219,7 @@ impl<'a> Shared<'a> {
                 link: self.foundation.link(part_name("deny_list")),
             }),
             availability: self.availability.clone(),
+            elsewhere: has_neighbours(settings)?.then(|| self.elsewhere.clone()),
             own_client_key: (*own_client_key).clone(),
             host_metrics: is_gateway(self.foundation).then(HostMetrics::default),
             announced: stun::announced(&settings.section())?,
@@ -305,12 +306,16 @@ fn is_gateway(foundation: &Foundation<'_>) -> bool {
     p2p.is_on() && foundation.cluster.is_first_of_machine()
 }
 
+fn has_neighbours(settings: &Settings) -> Result<bool, PagesError> {
+    Ok(!neighbours::origins(&settings.section())?.is_empty())
+}
+
 /// The availability of pages, if any process asks for it. The processes without the gateway send theirs to the one
 /// that has it. So do the processes of machines without one: another machine may have it.
 fn availability(foundation: &Foundation<'_>) -> Result<Option<Arc<Availability>>, PagesError> {
     let Foundation { settings, .. } = foundation;
     let p2p: P2pSettings = settings.section();
-    let has_neighbours = !neighbours::origins(&settings.section())?.is_empty();
+    let has_neighbours = has_neighbours(settings)?;
     let may_be_asked = p2p.is_on() || has_neighbours || settings.cluster.is_on();
     let knows_all = is_gateway(foundation) || has_neighbours;
     let link = || foundation.link(part_name("availability"));
@@ -323,6 +328,8 @@ struct PageServices {
     limits: Value,
     deny_calls: Arc<DenyCalls>,
     availability: Option<Arc<Availability>>,
+    /// `None` without neighbours.
+    elsewhere: Option<Arc<Elsewhere>>,
     own_client_key: OwnClientKey,
     /// `None`: this process has no gateway.
     host_metrics: Option<HostMetrics>,
@@ -404,12 +411,16 @@ impl PageServices {
         let gateway = self.availability.clone().zip(self.host_metrics.clone());
         let gateway = gateway.map(|(availability, host_metrics)| {
             availability.subscribe();
+            let connector = SocketPairConnector {
+                adopter: started.adopter.clone(),
+                websocket_path: started.websocket_path.to_owned(),
+                key: self.own_client_key.clone(),
+            };
             Gateway::start(
                 &started.settings.section(),
-                started.websocket_path.to_owned(),
-                self.own_client_key.clone(),
+                connector,
                 availability,
-                started.adopter.clone(),
+                self.elsewhere.clone(),
                 host_metrics,
                 started.is_successor,
             )

@@ -4,37 +4,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { listeningPorts } from '../lib/listening-ports.mjs'
 import { newDirectVisitor } from './direct-connections.mjs'
 import { file, noise } from './fixtures.mjs'
-import { addressOf, cidOf, newVisitor, startServer } from './page-driver.mjs'
+import { linkOn, relayed, startNeighbours } from './neighbour-servers.mjs'
+import { cidOf, newVisitor } from './page-driver.mjs'
 
 const UNAVAILABLE = 'Nobody has this page right now'
 const MIB = 1 << 20
-
-/** Starts servers that name each other; each begins when the others know its port already. */
-async function startNeighbours(t, count, settings = {}) {
-  const ports = await listeningPorts(count)
-  const origins = ports.map((port) => `http://localhost:${port}`)
-  const start = (port, index) => {
-    const servers = JSON.stringify(origins.filter((_, other) => other !== index))
-    return startServer(t, { port, settings: { ...settings, 'neighbours.servers': servers } })
-  }
-  const servers = await Promise.all(ports.map(start))
-  for (const server of servers) await waitUntil(async () => (await answering(server)) === count - 1, 'each knows the others')
-  return servers
-}
-
-async function answering(server) {
-  const { neighbours } = await (await fetch(server.http('/limits'))).json()
-  return neighbours.filter(({ state }) => state === 'answers').length
-}
-
-/** The same page, opened on another server. */
-const linkOn = (server, link) => new URL(new URL(link).pathname, addressOf(server)).href
-
-/** The bytes that a server has relayed. */
-const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
 
 test('a page lit on one server opens on two others, and all sentences and counts are true until the last has left', async (t) => {
   const servers = await startNeighbours(t, 3)

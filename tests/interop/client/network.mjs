@@ -15,7 +15,9 @@ export async function startNetwork(t, server) {
 class Network {
   server
   #isCut = false
-  #sockets = new Set()
+  #isHeld = false
+  /** The two ends of each connection. */
+  #sockets = new Map()
   #listener = net.createServer((client) => this.#connect(client))
 
   constructor(server) {
@@ -26,18 +28,34 @@ class Network {
     return listen(this.#listener)
   }
 
+  get port() {
+    return portOf(this.#listener)
+  }
+
   get endpoint() {
-    return `ws://127.0.0.1:${portOf(this.#listener)}/socket`
+    return `ws://127.0.0.1:${this.port}/socket`
   }
 
   /** Breaks all connections, and refuses new ones. */
   cut() {
     this.#isCut = true
-    for (const socket of this.#sockets) socket.destroy()
+    for (const socket of this.#sockets.keys()) socket.destroy()
   }
 
   restore() {
     this.#isCut = false
+  }
+
+  /** Carries nothing more, and tells nobody. */
+  hold() {
+    this.#isHeld = true
+    for (const socket of this.#sockets.keys()) socket.unpipe()
+  }
+
+  /** Carries everything again, also what was sent meanwhile. */
+  release() {
+    this.#isHeld = false
+    for (const [socket, other] of this.#sockets) socket.pipe(other)
   }
 
   close() {
@@ -52,8 +70,8 @@ class Network {
       [client, upstream],
       [upstream, client],
     ]) {
-      this.#sockets.add(socket)
-      socket.pipe(other)
+      this.#sockets.set(socket, other)
+      if (!this.#isHeld) socket.pipe(other)
       socket.on('error', () => {})
       socket.on('close', () => {
         this.#sockets.delete(socket)

@@ -14,6 +14,7 @@ const testsOf = (name) =>
 const all = {
   'The life of a page': [...testsOf('availability'), ...testsOf('holders'), ...testsOf('reload')],
   'Folders and kinds of files': [...testsOf('folders'), ...testsOf('file-types')],
+  'Pages over several servers': testsOf('neighbours'),
   'Private pages': testsOf('private'),
   'Large pages': [...testsOf('large-files'), ...testsOf('disk-storage')],
   Streaming: [...testsOf('streaming'), ...testsOf('saving')],

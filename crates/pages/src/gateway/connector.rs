@@ -10,7 +10,7 @@ use watchfire_page_client::{Connection, Connector};
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 
 /// Creates a socket pair and gives one end to the event loops, as if a client had connected.
-pub(super) struct SocketPairConnector {
+pub(crate) struct SocketPairConnector {
     pub adopter: Adopter,
     pub websocket_path: String,
     pub key: OwnClientKey,

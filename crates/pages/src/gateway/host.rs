@@ -1,6 +1,6 @@
 //! The thread of the gateway: a libp2p host, and the transfers between it and open pages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,10 @@ use watchfire_types::VitalThread;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{Instant, interval, sleep};
 use watchfire::internal::OwnClientKey;
 use watchfire_content::Cid;
 use watchfire_p2p::{Dht, Host, HostLimits, HostSettings, Multiaddr, StartError, SwarmKeyError};
-use watchfire_sockets::Adopter;
 use watchfire_store::{LockedMemoryStore, Stores};
 
 use super::block_buffer::BlockBuffer;
@@ -23,7 +22,7 @@ use super::connector::SocketPairConnector;
 use super::host_metrics::HostMetrics;
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use super::transfer::{PageTransfer, TransferShared};
-use crate::page::{Availability, Changes};
+use crate::page::{Availability, Changes, Elsewhere};
 use crate::settings::{DhtRole, P2pSettings};
 
 /// Available pages that are announced to content routing. Further pages are not announced.
@@ -32,6 +31,11 @@ const PROVIDED_MAX: usize = 1024;
 const PROVIDING_MAX: usize = 16;
 /// How often late blocks, waiting pages and metrics are handled.
 const SWEEP_PERIOD: Duration = Duration::from_secs(2);
+/// How long a page that a neighbour has is not searched for in libp2p. If nobody here has it by then, the
+/// neighbour may not admit guests.
+const NEIGHBOURS_WAIT: Duration = Duration::from_secs(20);
+/// The same before it is known whether a neighbour has it.
+const LOOKUP_WAIT: Duration = Duration::from_millis(500);
 
 /// The pause before the gateway tries again to listen on a port that is in use.
 const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -70,22 +74,20 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the gateway, and returns when the host listens. `adopter` accepts the connections of
-    /// the gateway's page clients. With `retries`, a port that is in use is waited for in the
+    /// Starts the gateway, and returns when the host listens. Its page clients connect with `connector`.
+    /// `elsewhere` has the pages that neighbours have, `None` without neighbours. With `retries`, a port that is in use is waited for in the
     /// background: the server that this one replaces releases it soon.
     pub fn start(
         settings: &P2pSettings,
-        websocket_path: String,
-        key: OwnClientKey,
+        connector: SocketPairConnector,
         availability: Arc<Availability>,
-        adopter: Adopter,
+        elsewhere: Option<Arc<Elsewhere>>,
         host_metrics: HostMetrics,
         retries: bool,
     ) -> Result<Self, GatewayError> {
         let buffer_bytes_max = usize::try_from(settings.cache_bytes_max).unwrap_or(usize::MAX);
         let (router, opened) =
             GatewayRouter::new(availability.clone(), settings.pages_max as usize);
-        let connector = Arc::new(SocketPairConnector { adopter, websocket_path, key: key.clone() });
         let start = GatewayStart {
             settings: host_settings(settings)?,
             is_providing: settings.dht != DhtRole::Off,
@@ -93,8 +95,9 @@ impl Gateway {
             buffer: Arc::new(BlockBuffer::new(buffer_bytes_max)),
             changes: availability.changes(),
             availability,
-            connector,
-            key,
+            elsewhere,
+            key: connector.key.clone(),
+            connector: Arc::new(connector),
             host_metrics,
         };
         let (stop, stopped) = oneshot::channel();
@@ -177,6 +180,7 @@ struct GatewayStart {
     buffer: Arc<BlockBuffer>,
     availability: Arc<Availability>,
     changes: Arc<Changes>,
+    elsewhere: Option<Arc<Elsewhere>>,
     connector: Arc<SocketPairConnector>,
     key: OwnClientKey,
     host_metrics: HostMetrics,
@@ -209,10 +213,11 @@ impl GatewayStart {
         let gateway_loop = GatewayLoop {
             shared: Arc::new(shared),
             changes: self.changes,
+            elsewhere: self.elsewhere,
             host_metrics: self.host_metrics,
             is_providing: self.is_providing,
             transfers: JoinSet::new(),
-            wanted: BTreeSet::new(),
+            wanted: BTreeMap::new(),
             available: BTreeMap::new(),
             providing: JoinSet::new(),
         };
@@ -263,11 +268,12 @@ enum Provided {
 struct GatewayLoop {
     shared: Arc<TransferShared>,
     changes: Arc<Changes>,
+    elsewhere: Option<Arc<Elsewhere>>,
     host_metrics: HostMetrics,
     is_providing: bool,
     transfers: JoinSet<()>,
-    /// Watched pages that are unavailable and have no transfer. At most as many as are open.
-    wanted: BTreeSet<Cid>,
+    /// Watched pages that are unavailable and have no transfer, and since when. At most as many as are open.
+    wanted: BTreeMap<Cid, Instant>,
     /// Available pages. At most as many as are open.
     available: BTreeMap<Cid, Provided>,
     providing: JoinSet<()>,
@@ -291,6 +297,9 @@ impl GatewayLoop {
                 Some(opened) = opened.recv() => self.start_transfer(opened),
                 Some(_) = self.transfers.join_next() => self.fetch_wanted(),
                 Some(_) = self.providing.join_next() => self.provide(),
+                () = sleep(LOOKUP_WAIT), if self.elsewhere.is_some() && !self.wanted.is_empty() => {
+                    self.fetch_wanted();
+                }
                 _ = sweep.tick() => {
                     shared.buffer.sweep();
                     self.fetch_wanted();
@@ -328,7 +337,7 @@ impl GatewayLoop {
             }
         }
         if available.is_watched && !available.is_available {
-            self.wanted.insert(root);
+            self.wanted.entry(root).or_insert_with(Instant::now);
             self.fetch_wanted();
         } else {
             self.wanted.remove(&root);
@@ -340,11 +349,21 @@ impl GatewayLoop {
         if !self.shared.router.has_room(Direction::ToBrowsers) {
             return;
         }
-        for root in std::mem::take(&mut self.wanted) {
-            match self.shared.router.open(&root, Direction::ToBrowsers) {
+        for (root, since) in std::mem::take(&mut self.wanted) {
+            let is_due = since.elapsed() >= self.wait_for_neighbours(&root);
+            match is_due.then(|| self.shared.router.open(&root, Direction::ToBrowsers)).flatten() {
                 Some(opened) => self.start_transfer(opened),
-                None => drop(self.wanted.insert(root)),
+                None => drop(self.wanted.insert(root, since)),
             }
+        }
+    }
+
+    /// How long a page is left to the neighbours, where its visitors meet those that have it.
+    fn wait_for_neighbours(&self, page: &Cid) -> Duration {
+        match &self.elsewhere {
+            None => Duration::ZERO,
+            Some(elsewhere) if elsewhere.lock().contains_key(&*page.to_string()) => NEIGHBOURS_WAIT,
+            Some(_) => LOOKUP_WAIT,
         }
     }
 

@@ -17,6 +17,7 @@ mod page_source;
 mod router;
 mod transfer;
 
+pub(crate) use connector::SocketPairConnector;
 pub use host::GatewayError;
 pub(crate) use host::{Gateway, check, check_addresses};
 pub(crate) use host_metrics::HostMetrics;

@@ -1,4 +1,4 @@
-//! Whether a libp2p peer still has the page of a transfer to browsers.
+//! Whether a libp2p peer has the page of a transfer.
 //!
 //! A peer that has sent a page does not say when it has the page no longer: in Bitswap, only a request
 //! is answered. Without more, this server would tell its visitors for minutes that a page is available
@@ -8,6 +8,9 @@
 //! has the page any more, it asks all peers once. When none of these has it either, the page is gone:
 //! at most about nine seconds after its holder left, and usually after two. A question costs some 50
 //! bytes for each source.
+//!
+//! A transfer to libp2p peers asks too, once its blocks have been fetched. While one of them has the page,
+//! the visitors are not told that only they have it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -51,6 +54,18 @@ impl PageSource {
         PageSource { host, page, sources: VecDeque::new(), state: State::Lost }
     }
 
+    /// Whether a peer is known to have the page.
+    pub fn is_known(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Asks all peers for the page, unless one is known to have it, or they are asked already.
+    pub fn look(&mut self) {
+        if matches!(self.state, State::Lost) {
+            self.state = State::AskingOthers(self.ask(None, OTHERS_TIMEOUT));
+        }
+    }
+
     /// A peer sent a block of the page, and so has the page.
     pub fn note_block(&mut self, peer: PeerId) {
         self.sources.retain(|source| *source != peer);
@@ -59,9 +74,9 @@ impl PageSource {
         self.state = State::Confirmed(Instant::now());
     }
 
-    /// Waits until no peer has the page any more. Waits for ever if none is known to have it.
-    /// Cancelling the wait loses nothing.
-    pub async fn lost(&mut self) {
+    /// Waits until all peers have been asked for the page, and returns whether one has it. Waits for
+    /// ever if none is known to have it and nobody looks. Cancelling the wait loses nothing.
+    pub async fn asked(&mut self) -> bool {
         loop {
             match &mut self.state {
                 State::Lost => std::future::pending().await,
@@ -78,11 +93,12 @@ impl PageSource {
                     Some(peer) => {
                         self.sources.clear();
                         self.note_block(peer);
+                        return true;
                     }
                     None => {
                         self.sources.clear();
                         self.state = State::Lost;
-                        return;
+                        return false;
                     }
                 },
             }

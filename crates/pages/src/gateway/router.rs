@@ -117,6 +117,15 @@ impl GatewayRouter {
         self.state.lock().has_room(direction, self.pages_max)
     }
 
+    pub fn is_open(&self, page: &str, direction: Direction) -> bool {
+        self.state.lock().pages.contains_key(&(page.into(), direction))
+    }
+
+    /// Whether so few transfers are open that idle ones may stay.
+    pub fn is_half_empty(&self, direction: Direction) -> bool {
+        self.state.lock().has_room(direction, self.pages_max / 2)
+    }
+
     /// Adds a block to a transfer. Returns false when the transfer is closed or knows too many.
     pub fn learn(&self, transfer: TransferId, cid: &Cid) -> bool {
         self.state.lock().learn(transfer, cid.hash())

@@ -20,8 +20,10 @@ use crate::page::Availability;
 
 /// How often a transfer checks whether it is still needed.
 const CHECK_PERIOD: Duration = Duration::from_millis(500);
-/// How long a transfer stays open without a want.
+/// How long a transfer stays open without a want, unless both sides have the page.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long after a want the peers are asked whether one has the whole page, and then again.
+const LOOK_PERIOD: Duration = Duration::from_secs(2);
 /// When no wanted block arrives for this long, the wanted blocks count as unavailable.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -49,8 +51,11 @@ pub(super) struct PageTransfer {
     /// The CIDs under which each block is wanted. Empty for a root that only the transfer wants.
     wanted: HashMap<Multihash, Vec<Cid>>,
     page_client: Option<PageClient>,
-    /// For a transfer to browsers: whether a libp2p peer has the page.
+    /// Whether a libp2p peer has the page.
     source: PageSource,
+    last_looked_at: Instant,
+    /// Whether the buffer keeps its blocks only as its cache, because no peer wants any.
+    is_released: bool,
     last_want_at: Instant,
     last_block_at: Instant,
 }
@@ -78,6 +83,8 @@ impl PageTransfer {
             waiting: VecDeque::new(),
             wanted: HashMap::new(),
             page_client: None,
+            last_looked_at: Instant::now(),
+            is_released: false,
             last_want_at: Instant::now(),
             last_block_at: Instant::now(),
         }
@@ -115,18 +122,32 @@ impl PageTransfer {
                     Some(SessionEvent::Searching(_)) => {}
                     None => return Err(Stopped),
                 },
-                () = self.source.lost() => session = self.handle_source_lost().await?,
+                has_page = self.source.asked() => match (self.direction, &self.page_client) {
+                    (Direction::ToBrowsers, _) if !has_page => {
+                        session = self.handle_source_lost().await?;
+                    }
+                    // The browsers are told that a peer has the page as well, or has it no longer.
+                    (Direction::ToPeers, Some(client)) => {
+                        client.set_have(if has_page { Have::All } else { Have::None });
+                    }
+                    _ => {}
+                },
                 () = freed => {}
                 _ = check.tick() => {
                     if self.is_over() || (self.is_stalled() && self.direction == Direction::ToPeers)
                     {
                         return Ok(());
                     }
+                    if self.is_idle() && !std::mem::replace(&mut self.is_released, true) {
+                        shared.buffer.end(self.id);
+                    }
                     if self.is_stalled() {
                         session = self.handle_source_lost().await?;
                     } else if self.lacks_root() {
                         // A browser sent it, which says nothing about libp2p peers.
                         self.request_root(&session).await?;
+                    } else if self.direction == Direction::ToPeers {
+                        self.look_for_peers();
                     }
                 }
             }
@@ -144,6 +165,17 @@ impl PageTransfer {
         let session = self.shared.host.open_session().await?;
         self.request_root(&session).await?;
         Ok(session)
+    }
+
+    /// Asks whether a peer has the whole page now, once none wants a block of it. The transfer to browsers, if
+    /// there is one, knows already, and the peers count once.
+    fn look_for_peers(&mut self) {
+        let last = self.last_looked_at.max(self.last_want_at);
+        let is_due = !self.has_wants() && last.elapsed() >= LOOK_PERIOD;
+        if is_due && !self.shared.router.is_open(&self.name, Direction::ToBrowsers) {
+            self.last_looked_at = Instant::now();
+            self.source.look();
+        }
     }
 
     /// Whether a transfer to browsers neither has a source nor searches for one.
@@ -195,6 +227,7 @@ impl PageTransfer {
 
     async fn want(&mut self, cid: Cid) -> Result<(), Stopped> {
         self.last_want_at = Instant::now();
+        self.is_released = false;
         let hash = cid.hash().clone();
         // The block may have arrived in the meantime, or in an earlier transfer of the page.
         if self.has_source()
@@ -295,11 +328,20 @@ impl PageTransfer {
 
     fn is_over(&self) -> bool {
         let available = self.shared.availability.of(&self.name);
-        let is_idle = !self.has_wants() && self.last_want_at.elapsed() > IDLE_TIMEOUT;
+        // While both sides have the page, each counts the other one.
+        let is_counted =
+            || self.source.is_known() && self.shared.router.is_half_empty(self.direction);
+        let is_unneeded = || self.is_idle() && !is_counted();
         match self.direction {
-            Direction::ToPeers => !available.is_available || is_idle,
-            Direction::ToBrowsers => !available.is_watched || (available.is_available && is_idle),
+            Direction::ToPeers => !available.is_available || is_unneeded(),
+            Direction::ToBrowsers => {
+                !available.is_watched || (available.is_available && is_unneeded())
+            }
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.has_wants() && self.last_want_at.elapsed() > IDLE_TIMEOUT
     }
 
     fn has_wants(&self) -> bool {

@@ -144,6 +144,9 @@ describe('a page at several servers', () => {
     ])
     page.home.message('counts', { watching: 9, holders: 0, partial: 9, nodes: { watching: 4, holders: 0, partial: 4 }, last_available: 5 })
     expect(news()).toEqual([['counts', { ...counts(9, 2, 7), nodes: { watching: 4, holders: 0, partial: 4 }, last_available: 5 }]])
+    // A tab and two nodes are not more people than three tabs.
+    page.home.message('counts', { ...counts(3, 3), nodes: { watching: 2, holders: 2, partial: 0 } })
+    expect(news()).toEqual([['counts', { ...counts(5, 4, 0), nodes: { watching: 2, holders: 2, partial: 0 } }]])
   })
 
   it('sends each frame to the server of its receiver, first to its own, and to another one if that has lost the peer', async () => {

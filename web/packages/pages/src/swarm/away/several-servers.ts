@@ -312,12 +312,16 @@ export class SeveralServers implements Topic {
     this.#page.events.message('counts', this.#counts)
   }
 
-  /** The largest of each count: a tab that is at several servers counts at each, and this one cannot tell how many are. */
+  /**
+   * The largest of each count, of tabs and of nodes: a tab that is at several servers counts at each, and this one cannot tell how many
+   * are.
+   */
   get #counts(): Counts {
     const all = [this.#home, ...this.#others.values()].map(({ counts }) => counts)
-    const largest = (of: 'watching' | 'holders' | 'partial') => Math.max(...all.map((counts) => counts[of]))
+    const nodesBy = (of: keyof Counts['nodes']) => Math.max(...all.map(({ nodes }) => nodes[of]))
+    const largest = (of: keyof Counts['nodes']) => nodesBy(of) + Math.max(...all.map((counts) => counts[of] - counts.nodes[of]))
     const [watching, holders] = [largest('watching'), largest('holders')]
-    const { nodes } = all.find((counts) => counts.watching === watching) ?? NONE
+    const nodes = { watching: nodesBy('watching'), holders: nodesBy('holders'), partial: nodesBy('partial') }
     return { watching, holders, partial: Math.min(watching - holders, largest('partial')), nodes }
   }
 
