@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { listeningPorts } from '../lib/listening-ports.mjs'
 import { newDirectVisitor } from './direct-connections.mjs'
 import { file, noise, picture } from './fixtures.mjs'
@@ -74,7 +75,9 @@ test('a page lit on one server opens on two others, and all sentences and counts
   for (const person of [author, ofB, ofC, late]) person.assertNoPageErrors()
 })
 
-test('a page of a neighbour takes one round trip after its connection is open, and none for code', async (t) => {
+test('a page of a neighbour takes one round trip after its connection is open, and none for code', {
+  skip: skipWithout('devtools'),
+}, async (t) => {
   const [a, b] = await startNeighbours(t, 2)
   const author = await newVisitor(t, a)
   const link = await author.sharePage({ text: 'We sat by two fires.' })
