@@ -4,12 +4,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { newDirectVisitor } from './direct-connections.mjs'
-import { file, noise } from './fixtures.mjs'
+import { file, noise, picture } from './fixtures.mjs'
 import { linkOn, relayed, startNeighbours } from './neighbour-servers.mjs'
-import { cidOf, newVisitor } from './page-driver.mjs'
+import { addressOf, newVisitor, startServer, WAIT_MS } from './page-driver.mjs'
 
 const UNAVAILABLE = 'Nobody has this page right now'
+/** A page that nobody has. */
+const ABSENT = 'bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy'
 const MIB = 1 << 20
 
 test('a page lit on one server opens on two others, and all sentences and counts are true until the last has left', async (t) => {
@@ -46,6 +49,32 @@ test('a page lit on one server opens on two others, and all sentences and counts
     visitor.assertNoPageErrors()
   }
   for (const person of [author, ofB, ofC, late]) person.assertNoPageErrors()
+})
+
+test('a page of a neighbour takes one round trip after its connection is open, and none for code', {
+  skip: skipWithout('devtools'),
+}, async (t) => {
+  const [a, b] = await startNeighbours(t, 2)
+  const author = await newVisitor(t, a)
+  const link = await author.sharePage({ text: 'We sat by two fires.' })
+  const reader = await newVisitor(t, b)
+  const events = []
+  reader.tab.on('request', (request) => request.url().includes('/assets/away-') && events.push('code'))
+  reader.tab.on('websocket', (socket) => {
+    const server = socket.url().includes(`:${a.port}/`) ? 'A' : 'B'
+    const note = (what, payload) => {
+      const isJoin = typeof payload === 'string' && payload.includes('"page:')
+      if (isJoin || server === 'A') events.push(`${server} ${what} ${isJoin ? 'join' : 'relay'}`)
+    }
+    socket.on('framesent', ({ payload }) => note('gets', payload))
+    socket.on('framereceived', ({ payload }) => note('replies to', payload))
+  })
+  await reader.goTo(linkOn(b, link))
+  await reader.waitForText('We sat by two fires.')
+  t.diagnostic(events.join(', '))
+  assert(events.indexOf('code') < events.indexOf('B replies to join'), 'the code is loaded during the join at home')
+  const ofA = events.filter((each) => each.startsWith('A'))
+  assert.deepEqual(ofA.slice(0, 2), ['A gets join', 'A gets relay'], 'the request for the first block goes with the join')
 })
 
 test('a tab that waits is told when the page burns at a neighbour, and when it has gone there', async (t) => {
@@ -106,6 +135,50 @@ test('tabs whose server is killed meet at its neighbour within five seconds, and
   await late.waitUntilComplete()
 })
 
+test('a link of a server that was killed opens in a browser that was there before, with the page from its neighbour', async (t) => {
+  const [a, b] = await startNeighbours(t, 2)
+  const author = await newVisitor(t, b)
+  const onB = new URL(await author.sharePage({ text: 'We sat by two fires.', files: [file('hills.png', picture(40, 30), 'image/png')] }))
+  const reader = await newVisitor(t, a)
+  const link = `${linkOn(a, onB)}#at=${addressOf(b)}`
+  await reader.goTo(link)
+  await reader.waitForText('We sat by two fires.')
+  const kept = () =>
+    reader.tab.evaluate(async () => {
+      const store = (await caches.has('watchfire-app')) && (await caches.open('watchfire-app'))
+      return store ? (await store.keys()).map(({ url }) => new URL(url).pathname) : []
+    })
+  await waitUntil(async () => (await kept()).includes('/'), 'the app is kept', WAIT_MS)
+  const files = await kept()
+  assert(files.length > 5 && files.every((name) => /^\/(?:assets\/[\w.-]+)?$/.test(name)), files.join(' '))
+  assert(
+    files.some((name) => name.startsWith('/assets/away-')),
+    files.join(' '),
+  )
+
+  a.kill()
+  const other = await reader.openAnotherTab()
+  await reader.leave()
+  // A page that this browser has never had.
+  const later = await author.openAnotherTab()
+  const laterOnB = await later.sharePage({ text: 'And a third one.' })
+  await other.goTo(linkOn(a, laterOnB))
+  await other.waitForText('And a third one.')
+  await other.goTo(link)
+  await other.waitForText('We sat by two fires.')
+  await other.waitForPicture('hills')
+  await other.waitUntilComplete()
+  // A server that nobody knows is still asked about.
+  await other.goTo(`${addressOf(a)}/p/${ABSENT}#at=http://127.0.0.1:19`)
+  await other.waitForText('Look for this page at 127.0.0.1:19?')
+
+  // The server is back, and its document differs from the kept one.
+  await startServer(t, { port: a.port, settings: { 'server.public_url': 'https://fire.example' } })
+  await other.goTo('/')
+  const linked = await other.tab.locator('meta[property="og:image"]').getAttribute('content')
+  assert.equal(linked, 'https://fire.example/link.png')
+})
+
 test('content passes no server between tabs of two servers that can connect directly', async (t) => {
   const slow = { 'limits.relay_bytes_per_second_per_peer': MIB }
   const [a, b] = await startNeighbours(t, 2, slow)
@@ -138,7 +211,7 @@ test('a guest may join pages of a neighbour, and nothing else there', async (t) 
         })
       return Promise.all([join(`page:${cid}`, { have: 'none' }), join('rooms:lobby', {}), join('sprites:desk', {}), join('site', {})])
     },
-    [`ws://localhost:${a.port}/socket`, cidOf('http://x/p/bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy')],
+    [`ws://localhost:${a.port}/socket`, ABSENT],
   )
   assert.deepEqual(refusals, ['ok', 'error', 'error', 'error'])
 })

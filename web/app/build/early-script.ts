@@ -6,6 +6,9 @@ export const EARLY = /\/app\/src\/(?:early|app\/early-socket)\.ts$/
 /** The chunks that the early script preloads for a page. The first gets the open connection: it is the largest. */
 const PAGE = ['page', 'home', 'connection']
 
+/** What else a page needs when its server is gone. The service worker keeps it with the files that index.html names. */
+const GONE = ['away']
+
 /**
  * Lets the early script run when it has arrived: without `async`, a script waits for the style sheet. Its element names the chunks of a
  * page. The script itself cannot name them, because they import it: the names contain hashes.
@@ -24,7 +27,7 @@ export function earlyScript(): Plugin {
         }
         const marked = html.replace(
           'crossorigin src="/assets/early-',
-          `async data-page="${PAGE.map(addressOf).join(' ')}" src="/assets/early-`,
+          `async data-page="${PAGE.map(addressOf).join(' ')}" data-gone="${GONE.map(addressOf).join(' ')}" src="/assets/early-`,
         )
         if (marked === html) throw new Error('index.html has no early script')
         return marked

@@ -20,7 +20,7 @@ function world(pageBytesMax: number) {
     subscribe: () => () => undefined,
     join(name) {
       joined.push(name)
-      return { isJoined: () => true, push: () => Promise.resolve({ status: 'offline' }), leave: () => void left.push(name) }
+      return { isJoined: () => false, push: () => Promise.resolve({ status: 'offline' }), leave: () => void left.push(name) }
     },
     verify: () => Promise.resolve(),
     connect: () => connection,

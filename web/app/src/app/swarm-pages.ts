@@ -1,7 +1,7 @@
 import type { Connection } from '@watchfire/client/connection'
 import { nextTask, parseCid, type BlockStore, type Bytes, type Cid, type Leaf } from '@watchfire/pages/content'
 import { publishPrivate, ReadablePage, type PrivatePublication } from '@watchfire/pages/encryption'
-import type { Limits } from '@watchfire/pages/limits'
+import { defaultLimits, type Limits } from '@watchfire/pages/limits'
 import { newBrowserBlockStore } from '@watchfire/pages/storage'
 import {
   loadDialling,
@@ -14,8 +14,9 @@ import {
   type Publication,
   type PublishOptions,
 } from '@watchfire/pages/swarm'
+import { keepApp, keptNeighbours } from '../service-worker/keep-app.ts'
 import { isAddressHidden } from '../ui/hidden-address.ts'
-import { noteNeighbours, serversToJoin } from '../ui/other-servers.ts'
+import { isLinkedElsewhere, noteNeighbours, serversToJoin } from '../ui/other-servers.ts'
 import { COPIED_BYTES_MAX, type PageFile, type ShareOptions } from '../ui/site.ts'
 
 /** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
@@ -38,7 +39,7 @@ export interface Shared {
 /** Creates a page of these files, and serves it. */
 export async function share(files: readonly PageFile[], options: ShareOptions, deps: SwarmDeps): Promise<Shared> {
   const { signal, onProgress, sealed, live, emptyFolders = [], isDirectory } = options
-  noteNeighbours(deps.limits.neighbours)
+  noteServer(deps.limits)
   const { pageBytesMax } = deps.limits
   const isCopied = files.reduce((sum, { blob }) => sum + blob.size, 0) <= COPIED_BYTES_MAX
   const blocks: CopiedBlock[] = []
@@ -98,10 +99,20 @@ async function copyOf(root: string, blocks: readonly CopiedBlock[], bytesMax: nu
 /** Opens a page of at most `bytesMax` bytes. */
 export function open(cid: string, bytesMax: number, key: string | null, deps: SwarmDeps): ReadablePage {
   const { limits } = deps
-  noteNeighbours(limits.neighbours)
+  noteServer(limits, isLinkedElsewhere(cid))
   const at: PageDeps['at'] = (look) => serversToJoin(cid, look)
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
   return new ReadablePage(openPage(cid, { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, at }), key)
+}
+
+/**
+ * Notes the neighbours of this server. If pages can be at other servers, the app is kept for the time when this one is gone. If it is gone,
+ * its neighbours are those that were kept with the app.
+ */
+function noteServer(limits: Limits, isLinked = false): void {
+  const isGone = limits === defaultLimits
+  noteNeighbours(isGone ? keptNeighbours() : limits.neighbours)
+  if (!isGone && (isLinked || limits.neighbours !== undefined)) keepApp(limits.neighbours)
 }
 
 /** The paths to peers. If the person hides the address of this browser, it makes no direct connections. */

@@ -1,3 +1,4 @@
+import { answerForApp, parseKeepRequest, updateApp } from '../service-worker/kept-app.ts'
 import type { Client, FetchEvent, WorkerScope } from '../service-worker/scope.ts'
 import { NOT_RECEIVED_HASH, RECEIVED_HASH } from '../service-worker/received-hash.ts'
 import { putReceived, RECEIVE_PATH } from '../service-worker/received.ts'
@@ -7,8 +8,8 @@ import { pullStream } from './pull-stream.ts'
 import { parseRequest, type WorkerRequest } from './request.ts'
 import { headFor, refusal, type Head } from './response.ts'
 
-// The app's service worker. It caches nothing. It answers requests for files that a tab offers, by pulling each chunk
-// from that tab, and leaves all other requests to the browser.
+// The app's service worker. It answers requests for files that a tab offers, by pulling each chunk from that tab. It keeps the files of
+// the app itself where a tab asks for that, and leaves all other requests to the browser.
 
 /** Open streams of all tabs together; a further request is refused until one ends. */
 const STREAMS_MAX = 64
@@ -29,10 +30,13 @@ scope.addEventListener('fetch', (event) => {
   const { method, url } = event.request
   if (method === 'POST' && new URL(url).pathname === RECEIVE_PATH) return event.respondWith(receive(event.request))
   const request = parseRequest(event.request, scope.location.origin)
-  if (request !== null) event.respondWith(respond(event, request))
+  const answer = request === null ? answerForApp(event, scope.location.origin) : respond(event, request)
+  if (answer !== null) event.respondWith(answer)
 })
 scope.addEventListener('message', (event) => {
   const command = parseWorkerCommand(event.data)
+  const keep = parseKeepRequest(event.data)
+  if (keep !== null) event.waitUntil(updateApp(keep).catch(() => undefined))
   if (command?.streaming === 'claim') event.waitUntil(scope.clients.claim())
   if (command?.streaming === 'keep-alive') event.waitUntil(sleep(KEEP_ALIVE_MS))
 })

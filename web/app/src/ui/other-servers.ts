@@ -53,6 +53,11 @@ export function noteServers(cid: string, link: string): void {
   lookAgain()
 }
 
+/** Whether the link of a page names other servers. */
+export function isLinkedElsewhere(cid: string): boolean {
+  return linked.has(cid)
+}
+
 function stored(cid: string): string {
   try {
     return sessionStorage.getItem(STORED + cid) ?? ''

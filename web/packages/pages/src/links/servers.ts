@@ -45,7 +45,7 @@ export function readNeighbours(neighbours: unknown): Neighbour[] {
 }
 
 /** The origin that a text is, without the marks after it in a sentence; `null` if it is none. */
-function originOf(text: string): string | null {
+export function originOf(text: string): string | null {
   const url = text.toLowerCase().replace(/[^\w\]]+$/, '')
   const host = ORIGIN.exec(url)?.[1]
   if (host === undefined || !URL.canParse(url)) return null

@@ -1,4 +1,4 @@
-import type { Connection, TopicEvents } from '@watchfire/client/connection'
+import type { Connection } from '@watchfire/client/connection'
 import {
   defaultLimits,
   encodeMessage,
@@ -48,7 +48,7 @@ import type { HeadExchange, LivePage } from './live/index.ts'
 import type { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
 import { PageProtocol, QUIET_MAX, type Output } from './page-protocol.ts'
-import { joinPage, type JoinedPage } from './page-topic.ts'
+import { joinPage, type JoinedPage, type PageEvents } from './page-topic.ts'
 import type { StunServer } from './server-messages.ts'
 import { StateNotifier } from './state-notifier.ts'
 import { SuperSeeding } from './super-seeding.ts'
@@ -162,13 +162,13 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
     // First, so that the join says how much of the page is here.
     this.#content.findLocalBlocks()
     this.#noteHave()
-    const events: Required<TopicEvents> = {
+    const events: PageEvents = {
       params: () => ({ ...this.#protocol.joinParams(), ...(this.#trace && { traceparent: this.#trace.ofJoin }) }),
       first: () => {
         // A traced load sends its trace to each peer, in another message.
         if (!this.#content.needsRoot || this.#trace !== null) return null
-        const { payload, settle } = this.#protocol.requestFirst(firstMessage(root))
-        return { event: 'relay', payload, settle: (reply) => this.#run((_protocol, now) => settle(now, reply)) }
+        const request = this.#protocol.requestFirst(firstMessage(root))
+        return { event: 'relay', ...request, settle: (reply) => this.#run((_protocol, now) => request.settle(now, reply)) }
       },
       joined: (response) => this.#run((protocol, now) => protocol.handleJoined(now, response)),
       refused: (response) => this.#run((protocol) => protocol.handleRefused(response)),

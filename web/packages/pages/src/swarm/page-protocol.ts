@@ -105,7 +105,7 @@ export type Output =
   | { readonly kind: 'quiet' }
 
 /** A request that goes to the server with the join, before this tab knows the peer that gets it. */
-interface FirstRequest {
+export interface FirstRequest {
   readonly id: number
   readonly message: Bytes
   /** The peer that got it. `null` until the join reply, and once this tab knows that peer. */
@@ -159,7 +159,8 @@ export class PageProtocol {
   /** Messages that are being decoded. */
   readonly #decoding = new Map<number, (now: Millis, received: ReceivedWithHeads | null) => void>()
   #outputs: Output[] = []
-  #isOver = false
+  /** Whether the page has failed or is closed. */
+  isOver = false
 
   constructor(options: PageProtocolOptions) {
     this.#options = options
@@ -199,7 +200,7 @@ export class PageProtocol {
 
   /** The page has failed or is closed. All peers are removed, and there are no others. */
   end(now: Millis): void {
-    this.#isOver = true
+    this.isOver = true
     this.#later = []
     this.#quietAt = Infinity
     this.#removeAll(now)
@@ -227,12 +228,17 @@ export class PageProtocol {
 
   /**
    * The frame of a request that goes with the next join. It is not sent again to the peer that gets it. `settle` is called with the
-   * server's reply, which may come after a later join.
+   * server's reply, which may come after a later join. After a join at another server, its caller sets `first.peer`.
    */
-  requestFirst(message: Bytes): { readonly payload: Bytes; readonly settle: (now: Millis, reply: Reply) => void } {
+  requestFirst(message: Bytes): {
+    readonly first: FirstRequest
+    readonly payload: Bytes
+    readonly settle: (now: Millis, reply: Reply) => void
+  } {
     const first: FirstRequest = { id: this.#randomNumber(), message, peer: null, sent: null }
     this.#first = first
     return {
+      first,
       payload: encodeRelayFrame(FIRST_HOLDER, { message: first.id, offset: 0, total: message.length, bytes: message }),
       settle: (now, reply) => {
         const { sent } = first
@@ -275,7 +281,7 @@ export class PageProtocol {
 
   /** The server sent an event. It can be anything. */
   handleEvent(now: Millis, event: string, payload: unknown): void {
-    if (this.#isOver) return
+    if (this.isOver) return
     switch (event) {
       case 'relay': {
         const relayed = payload instanceof ArrayBuffer ? decodeRelayFrame(payload) : null
@@ -410,7 +416,7 @@ export class PageProtocol {
   }
 
   #admit(id: PeerId, have: Have, kind: PeerKind): Peer | null {
-    if (this.#isOver || id === this.self || this.#banned.has(id) || this.#peers.size >= PEERS_MAX) return null
+    if (this.isOver || id === this.self || this.#banned.has(id) || this.#peers.size >= PEERS_MAX) return null
     // Random: a peer that knew this tab before remembers the numbers it has read, and would drop new messages with the same numbers.
     const first = this.#first?.peer === id ? this.#first : null
     const peer = new Peer(id, have, kind, first?.id ?? this.#randomNumber(), this.#options.frameBytesMax, this.#budget)

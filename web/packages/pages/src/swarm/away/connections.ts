@@ -1,5 +1,5 @@
 import type { Connection } from '@watchfire/client/connection'
-import { isPublic } from '../../links/servers.ts'
+import { isPublic, originOf as originOfText } from '../../links/servers.ts'
 
 /** Other servers that the pages of a connection are connected to. When the limit is reached, pages join no further ones. */
 const CONNECTIONS_MAX = 12
@@ -45,10 +45,9 @@ export function releaseConnection(home: Connection, origin: string): void {
  * is the document's own server, has no TLS although the document has, or is in a local network although the document is on the internet.
  */
 export function originOf(named: unknown, page: Pick<Location, 'origin' | 'hostname'> | undefined = globalThis.location): string | null {
-  if (typeof named !== 'string' || named.length > ORIGIN_MAX || !URL.canParse(named)) return null
-  const { href, origin, protocol, hostname } = new URL(named)
-  // Otherwise there is a path, a query, a fragment, or a name of a user.
-  if (href !== `${origin}/` || origin === page?.origin) return null
+  const origin = typeof named === 'string' && named.length <= ORIGIN_MAX ? originOfText(named) : null
+  if (origin === null || origin === page?.origin) return null
+  const { protocol, hostname } = new URL(origin)
   const isLoopback = /^(?:.+\.)?localhost$|^127(?:\.\d+){3}$|^\[::1\]$/.test(hostname)
   const isAllowed = protocol === 'https:' || (protocol === 'http:' && (isLoopback || !page?.origin.startsWith('https:')))
   const isReachable = page === undefined || !isPublic(page.hostname) || isPublic(hostname)

@@ -515,6 +515,54 @@ describe('tabs of two servers', () => {
     await clock.until(() => isComplete(session))
   })
 
+  it('request the first block with the join at the other server, once', async () => {
+    const publication = await file(20_000)
+    openAt(servers.a, publication.root, { publication })
+    const { session } = openAt(servers.b, publication.root)
+    await clock.until(() => session.state.phase === 'unavailable')
+    await import('./index.ts')
+    const requests: string[] = []
+    servers.a.refuseRelay = (_from, to) => {
+      if (to === servers.a.members[0]?.id) requests.push(to)
+      return null
+    }
+    const joining = vi.spyOn(servers.a, 'addMember')
+    let joinedAt = 0
+    joining.mockImplementationOnce((...join) => {
+      joinedAt = clock.now()
+      joining.mockRestore()
+      return servers.a.addMember(...join)
+    })
+    servers.b.nameElsewhere([A])
+    await clock.until(() => isComplete(session))
+    // One latency to the holder, and one back: that of the reply to the join is not waited for.
+    expect(clock.now() - joinedAt).toBe(10)
+    expect(requests).toHaveLength(1)
+  })
+
+  it('go to the other server if their own cannot be reached at all, and are at both when it is back', async () => {
+    const publication = await file(3000)
+    openAt(servers.a, publication.root, { publication })
+    const line = servers.b.connect()
+    const joinHome = line.join.bind(line)
+    const joining = vi.spyOn(line, 'join').mockReturnValue({ isJoined: () => false, push: async () => ({ status: 'offline' }), leave() {} })
+    line.state = 'offline'
+    const { session } = openAt(servers.b, publication.root, { at: () => [A] }, line)
+    const closed = openAt(
+      servers.b,
+      publication.root,
+      { at: () => [A] },
+      Object.assign(servers.b.connect(), { state: 'offline', join: line.join }),
+    )
+    closed.session.close()
+    await clock.until(() => isComplete(session))
+    expect([session.state.presence.kind, servers.a.members.length]).toEqual(['joined', 2])
+    const [name, names, events] = joining.mock.calls[0] ?? []
+    joinHome(name as string, names as string[], events as TopicEvents)
+    await clock.until(() => servers.b.members.length === 1 && servers.a.members.at(-1)?.id === servers.b.members[0]?.id)
+    expect(servers.a.members).toHaveLength(2)
+  })
+
   it('lose a page with its last holder, and have it again when one is back at either', async () => {
     const { publisher, sessions, root } = await three(12_000_000)
     await clock.until(() => sessions.every(({ state }) => state.progress.blocksDone > 2))

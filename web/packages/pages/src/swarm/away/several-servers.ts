@@ -3,6 +3,7 @@ import { peerOf, RecentSet, type PeerId } from '../../bitswap/index.ts'
 import { fieldsOf } from '../../limits/fields.ts'
 import type { Counts } from '../api.ts'
 import type { Clock, Millis } from '../clock.ts'
+import type { FirstRequest } from '../page-protocol.ts'
 import type { JoinedPage } from '../page-topic.ts'
 import { EVENTS, readCounts, readJoinReply, readPeerInfo, readPeerList } from '../server-messages.ts'
 import { browserClock } from '../tab-clock.ts'
@@ -23,7 +24,7 @@ const PEERS_MAX = 256
 const STRANGERS_MAX = 48
 /** A server drops a client that has sent nothing for a minute. Until then, the earlier connection of this tab may have its id. */
 const ID_TAKEN: Millis = 60_000
-/** When the own server is lost for this long, the page goes to those that its caller names. */
+/** When the own server is lost or was not reached for this long, the page goes to those that its caller names. */
 const LOST_MAX: Millis = 1_000
 
 /** The topic of a server that is not joined yet. */
@@ -56,7 +57,7 @@ export class SeveralServers implements Topic {
   readonly #home: Server
   /** By their origins. */
   readonly #others = new Map<string, OtherServer>()
-  /** The key and the id of the latest join at home. `null` until then, and once the page is left. */
+  /** The key and the id of the latest join at home, or of the first join of all. `null` once the page is left. */
   #self: { readonly key: string; readonly id: PeerId | null } | null = null
   /** The latest list of the own server, which can be anything. */
   #named: readonly unknown[] = []
@@ -73,6 +74,7 @@ export class SeveralServers implements Topic {
     this.#home = { topic, isJoined, wasJoined: isJoined, peers: new RecentSet(PEERS_MAX), counts: counts.counts }
     for (const peer of peers.keys()) this.#home.peers.add(peer)
     if (isJoined) this.#self = { key, id: self }
+    else this.#clock.after(LOST_MAX, this.#giveUpHome)
     home.joined = (response) => this.#handleHome(response)
     home.refused = (response) => this.#handleRefused(response)
     home.lost = () => this.#lose(this.#home)
@@ -122,6 +124,16 @@ export class SeveralServers implements Topic {
       this.#others.set(origin, server)
       this.#joinAt(server)
     }
+  }
+
+  /** Goes elsewhere without having joined at home, if that was not reached. */
+  readonly #giveUpHome = (): void => {
+    const { home, deps, protocol } = this.#page
+    if (this.#self !== null || protocol.isOver || deps.connection.state === 'open') return
+    // Makes a key.
+    home.params()
+    this.#self = { key: this.#page.key, id: null }
+    this.#join()
   }
 
   isJoined(): boolean {
@@ -199,17 +211,27 @@ export class SeveralServers implements Topic {
 
   /** Joins the page at another server, or joins it again with another key. */
   #joinAt(server: OtherServer): void {
-    const { name, protocol } = this.#page
+    const { name, protocol, events } = this.#page
     let announced = protocol.have
+    let first: FirstRequest | null = null
     server.topic.leave()
     this.#clear(server)
     server.topic = server.connection.join(name, EVENTS, {
       params: () => {
+        // Forgets the request that went with an earlier join. Traces are those of the own server.
+        events.params()
         announced = protocol.have
         return { have: announced, peer_key: this.#self?.key }
       },
+      first: () => {
+        // To one server at a time, and while nobody is known who has any of the page: otherwise its first block would arrive twice.
+        const { holders, partial } = this.#counts
+        const request = holders + partial > 0 || this.#others.size > 1 ? null : events.first()
+        first = request?.first ?? null
+        return request
+      },
       joined: (response) => {
-        this.#handleJoined(server, response)
+        this.#handleJoined(server, response, first)
         if (announced !== protocol.have) void server.topic.push('have', { have: protocol.have })
       },
       refused: (response) => fieldsOf(response)['reason'] === 'denied' && this.#giveUp(server),
@@ -218,7 +240,7 @@ export class SeveralServers implements Topic {
     })
   }
 
-  #handleJoined(server: OtherServer, response: unknown): void {
+  #handleJoined(server: OtherServer, response: unknown, first: FirstRequest | null): void {
     const { self, peers, counts } = readJoinReply(response)
     const { events } = this.#page
     const isFirst = this.#joined.length === 0
@@ -231,6 +253,7 @@ export class SeveralServers implements Topic {
     }
     this.#self = { key: this.#self.key, id: self }
     this.#enter(server, counts)
+    if (first !== null) first.peer = peers.find(({ have }) => have === 'all')?.peer ?? null
     // They are noted before they are reported, because messages to them may follow immediately.
     for (const peer of peers) if (this.#note(server, peer.peer) && !isFirst) events.message('peer_joined', peer)
     const { stun } = fieldsOf(response)
