@@ -14,6 +14,7 @@ import {
   type Publication,
   type PublishOptions,
 } from '@watchfire/pages/swarm'
+import { meetCrowd } from '../crowd/crowds.ts'
 import { isAddressHidden } from '../ui/hidden-address.ts'
 import { noteNeighbours, serversToJoin } from '../ui/other-servers.ts'
 import { COPIED_BYTES_MAX, type PageFile, type ShareOptions } from '../ui/site.ts'
@@ -51,7 +52,13 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
   const serve = (publication: Publication) =>
-    openPage(publication.root, { ...deps, ...paths(deps), publication, at: (look) => serversToJoin(publication.root, look) })
+    openPage(publication.root, {
+      ...deps,
+      ...paths(deps),
+      publication,
+      peers: meetCrowd,
+      at: (look) => serversToJoin(publication.root, look),
+    })
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
@@ -101,7 +108,8 @@ export function open(cid: string, bytesMax: number, key: string | null, deps: Sw
   noteNeighbours(limits.neighbours)
   const at: PageDeps['at'] = (look) => serversToJoin(cid, look)
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
-  return new ReadablePage(openPage(cid, { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, at }), key)
+  const how = { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, peers: meetCrowd, at }
+  return new ReadablePage(openPage(cid, how), key)
 }
 
 /** The paths to peers. If the person hides the address of this browser, it makes no direct connections. */
