@@ -90,6 +90,35 @@ test('the viewer and holder counts are the same for all viewers and stay correct
   await c.waitForStatus('Only you have this page')
 })
 
+test('a reader who comes late sees how old the page is and how many had it open, although its author has left', async (t) => {
+  const [author, leaver, stayer, late] = await newVisitors(t, await startServer(t), 4)
+  const link = await author.sharePage({ text: 'It has burned for a while.' })
+  for (const reader of [leaver, stayer]) await reader.goTo(link)
+  for (const person of [author, leaver, stayer]) {
+    await person.waitForStatus('3 people are looking at it')
+    await person.waitForText(/^Lit .* · at most 3 people at the same time$/)
+  }
+  await leaver.leave()
+  await author.waitForText(/^Lit ([5-9]|\d\d+) seconds ago|minute/)
+  await author.leave()
+  await stayer.waitForStatus('Only you are looking at it')
+
+  const before = await secondsSinceLit(stayer)
+  await late.goTo(link)
+  await late.openDetails()
+  await late.waitForText(/^Lit .* · at most 3 people at the same time$/)
+  await late.waitForText('Tabs tell this to each other, and nobody verifies it.')
+  const since = await secondsSinceLit(late)
+  assert(since >= before && before >= 5, `the page was lit ${before} s ago, and the late reader sees ${since} s`)
+  const chart = late.tab.getByRole('img', { name: /^People who had this page open since then: 2 now, at most 3$/ })
+  await chart.waitFor()
+  await stayer.leave()
+  await late.tab.reload()
+  await late.openDetails()
+  await late.waitForText(/^Lit .* · at most 3 people at the same time$/)
+  for (const person of [author, leaver, stayer, late]) person.assertNoPageErrors()
+})
+
 test('a holder whose browser is killed is removed as soon as its sockets close', async (t) => {
   const [a, b] = await newVisitors(t, await startServer(t), 2)
   const link = await a.sharePage({ text: 'Suddenly alone.' })
@@ -136,3 +165,10 @@ test('a link without a valid CID shows an error', async (t) => {
   await person.goTo('/no/such/place')
   await person.waitForText('Nothing here')
 })
+
+/** The age of a page that a person sees, in seconds. */
+async function secondsSinceLit(person) {
+  const text = await person.tab.getByText(/^Lit /).textContent()
+  const [, count, unit] = /^Lit (\d+) (second|minute)/.exec(text) ?? assert.fail(text)
+  return count * (unit === 'minute' ? 60 : 1)
+}

@@ -2,6 +2,7 @@ import type { Signal } from '@preact/signals'
 import type { ReadablePage, Privacy } from '@watchfire/pages/encryption'
 import type { Have, Listing, LiveFeed, PageSession as Swarm, PageState as SwarmState } from '@watchfire/pages/swarm'
 import { swarm as text } from '@watchfire/pages/problems'
+import { followCrowd } from '../crowd/crowds.ts'
 import type { Counts, HolderCounts } from '../ui/sentences.ts'
 import type { DirectoryFile, PageContent, PageState, Streamed, Traffic, PageWarning } from '../ui/site.ts'
 
@@ -23,7 +24,8 @@ export interface PageSignals {
 export function follow(page: ReadablePage, signals: PageSignals): () => void {
   const { state, have, counts, key, name, warning, traffic, lastAvailable } = signals
   const content = new ContentCache()
-  return page.subscribe((now) => {
+  const leave = followCrowd(page, signals)
+  const stop = page.subscribe((now) => {
     // A complete page keeps the same object, so that it is not rendered again.
     if (page.privacy.kind === 'closed') state.value = lockOf(page.privacy, pageState(now, page), state.peek())
     else if (state.peek().kind !== 'held') state.value = pageState(now, page, content)
@@ -39,6 +41,10 @@ export function follow(page: ReadablePage, signals: PageSignals): () => void {
     // Without the topic, this tab shares the page with nobody and knows of nobody.
     counts.value = now.presence.kind === 'joined' ? countsOf(now, counts.peek()) : null
   })
+  return () => {
+    stop()
+    leave()
+  }
 }
 
 /** The state of a private page that is not open; an unchanged state stays the same object. */

@@ -14,6 +14,7 @@ import {
   type Publication,
   type PublishOptions,
 } from '@watchfire/pages/swarm'
+import { meetCrowd } from '../crowd/crowds.ts'
 import { keepApp, keptNeighbours } from '../service-worker/keep-app.ts'
 import { isAddressHidden } from '../ui/hidden-address.ts'
 import { isLinkedElsewhere, noteNeighbours, serversToJoin } from '../ui/other-servers.ts'
@@ -52,7 +53,13 @@ export async function share(files: readonly PageFile[], options: ShareOptions, d
     onProgress: ({ bytesDone }) => onProgress(bytesDone),
   }
   const serve = (publication: Publication) =>
-    openPage(publication.root, { ...deps, ...paths(deps), publication, at: (look) => serversToJoin(publication.root, look) })
+    openPage(publication.root, {
+      ...deps,
+      ...paths(deps),
+      publication,
+      peers: meetCrowd,
+      at: (look) => serversToJoin(publication.root, look),
+    })
   if (live !== undefined) {
     const { publishLive } = await import('@watchfire/pages/live')
     const page = new ReadablePage(serve(await publishLive(live.title, publishing)), null, 'public')
@@ -102,7 +109,8 @@ export function open(cid: string, bytesMax: number, key: string | null, deps: Sw
   noteServer(limits, isLinkedElsewhere(cid))
   const at: PageDeps['at'] = (look) => serversToJoin(cid, look)
   const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
-  return new ReadablePage(openPage(cid, { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, at }), key)
+  const how = { ...paths(deps), limits: { ...limits, pageBytesMax }, live: loadLive, trace: traceLoad, peers: meetCrowd, at }
+  return new ReadablePage(openPage(cid, how), key)
 }
 
 /**

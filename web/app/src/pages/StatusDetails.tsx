@@ -8,6 +8,7 @@ import { CopyButton } from './CopyButton.tsx'
 import { HideAddress } from './HideAddress.tsx'
 import { KeepSwitches } from './KeepSwitches.tsx'
 
+const CrowdView = lazy(() => import('../crowd/index.ts').then(({ CrowdView }) => CrowdView))
 const QrCode = lazy(() => import('./QrCode.tsx').then(({ QrCode }) => QrCode))
 const TransferPanel = lazy(() => import('../transfer-panel/index.ts').then(({ TransferPanel }) => TransferPanel))
 
@@ -39,6 +40,7 @@ export function StatusDetails({ page, link }: StatusDetailsProps) {
           </p>
         </div>
       )}
+      <CrowdView session={session} />
       {link !== null && (
         <button type="button" aria-pressed={isCoded} onClick={() => setCoded(!isCoded)}>
           {text('code')}

@@ -187,9 +187,7 @@ function varintFieldLength(value: number): number {
 
 function varintLength(value: number): number {
   if (value < 0) return 10
-  let bytes = 1
-  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++
-  return bytes
+  return value < 0x80 ? 1 : 1 + varintLength(Math.floor(value / 0x80))
 }
 
 /** Decodes a message and hashes its blocks. */

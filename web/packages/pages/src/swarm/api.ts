@@ -1,4 +1,5 @@
 import type { Connection } from '@watchfire/client/connection'
+import type { PeerId } from '../bitswap/index.ts'
 import type { BlockStore, Bytes, Cid, Leaf } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
@@ -106,10 +107,18 @@ export interface PageDeps {
   readonly live?: LoadLivePage
   /** Traces loads where the server records traces: `traceLoad`. Default: none. */
   readonly trace?: TraceLoad
+  /**
+   * For fields that an application adds to the messages between its tabs. It gets what sends a message to a peer of the page with this CID,
+   * and returns what takes the messages of peers, which can be anything. It is called again when the page is opened in another way.
+   */
+  readonly peers?: (cid: string, send: SendToPeer) => (peer: PeerId, message: Bytes) => void
   /** Makes the store for received blocks. Default: the browser's disk, or memory if there is no disk. */
   readonly blocks?: MakeBlockStore
   readonly signal?: AbortSignal
 }
+
+/** Sends a Bitswap message to a peer. One for a peer that cannot be reached any more is dropped. */
+export type SendToPeer = (peer: PeerId, message: Bytes) => void
 
 /**
  * - `searching`: no block has arrived yet.

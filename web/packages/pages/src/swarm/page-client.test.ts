@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   MemoryBlockStore,
+  MessageWriter,
   cidOf,
   ContentError,
   DAG_PB,
@@ -16,7 +17,7 @@ import { encodeFile } from '../content/unixfs.ts'
 import { defaultLimits as exchangeLimits, encodeMessage, Exchange, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '@watchfire/client/connection'
 import { defaultLimits } from '../limits/index.ts'
-import { openPage, publish, type PageSession, type PageState, type Publication, type Source } from './index.ts'
+import { openPage, publish, type PageDeps, type PageSession, type PageState, type Publication, type Source } from './index.ts'
 import { firstMessage } from './page-client.ts'
 import { FakeClock } from '../../test/fake-clock.ts'
 import { FakeServer, type FakeConnection } from '../../test/fake-server.ts'
@@ -484,6 +485,28 @@ describe('the messages of a peer', () => {
     expect(session.state.problems).toEqual([])
     hash.mockRestore()
     handle.mockRestore()
+  })
+})
+
+describe('an application with fields of its own', () => {
+  it('gets all messages of peers, also invalid ones, and sends its own', async () => {
+    const published = await publish([file(1000)])
+    const seen: string[] = []
+    const line = server.connect()
+    const own = new MessageWriter().message(1, new MessageWriter()).bytes(1003, Uint8Array.of(7)).finish()
+    const peers: PageDeps['peers'] = (cid, send) => (peer, message) => {
+      seen.push(`${cid === published.root} ${message.join()}`)
+      send(peer, own)
+    }
+    const session = openPage(published.root, { connection: line, limits: defaultLimits, clock, random: () => 0.5, peers })
+    await clock.until(() => session.state.presence.kind === 'joined')
+    await attack(published.root, [own, Uint8Array.of(0xff, 0xff)])
+    await clock.until(() => session.state.problems.length > 0)
+    expect(seen).toEqual([`true ${own.join()}`, 'true 255,255'])
+    // Others skip the field.
+    const holder = open(published.root, published).session
+    await clock.until(() => isComplete(session) && seen.length > 2)
+    expect(holder.state.problems).toEqual([])
   })
 })
 

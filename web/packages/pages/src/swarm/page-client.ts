@@ -1,4 +1,3 @@
-import type { Connection } from '@watchfire/client/connection'
 import {
   defaultLimits,
   encodeMessage,
@@ -87,11 +86,12 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   readonly #joined: JoinedPage
   /** `null`: none. */
   readonly #direct: LazyDirectConnections | null
-  readonly #connection: Connection
   readonly #notifier: StateNotifier
   readonly #isOurs: boolean
   /** `null`: this load is not traced. */
   readonly #trace: LoadTrace | null
+  /** Gets the messages of peers as well. */
+  readonly #onMessage: ReturnType<NonNullable<PageDeps['peers']>> | undefined
   /** `null` until the page turns out to be live. */
   #heads: HeadExchange | null = null
   /** Heads of a page that may turn out to be live. */
@@ -109,13 +109,12 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   #isClosed = false
 
   constructor(root: Cid, deps: PageDeps, onState: (state: PageState) => void) {
-    const { clock = browserClock, random = Math.random, limits, publication, connection } = deps
+    const { clock = browserClock, random = Math.random, publication, limits } = deps
     const { pageBytesMax } = limits
     const bitswapLimits = exchangeLimits(limits.blocksInFlightMax)
     this.#clock = clock
     this.#isOurs = publication !== undefined
     this.#trace = this.#isOurs ? null : (deps.trace?.(limits.traceSample, clock, random) ?? null)
-    this.#connection = connection
     this.#notifier = new StateNotifier(clock, () => this.state, onState)
     this.#exchangeAlarm = new Alarm(clock, () => this.#handle([{ kind: 'tick' }]), EXTRA_WAIT_MAX)
     this.#protocolAlarm = new Alarm(clock, (now) => this.#run((protocol) => protocol.handleTick(now)))
@@ -159,6 +158,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
       })
     if (this.#direct !== null) globalThis.addEventListener?.('pagehide', this.#closeDirect)
     this.#protocol = new PageProtocol({ random, pageBytesMax, frameBytesMax: limits.relayFrameBytesMax, direct: this.#direct })
+    this.#onMessage = deps.peers?.(root.text, (peer, message) => this.#run((protocol, now) => protocol.send(now, peer, message)))
     // First, so that the join says how much of the page is here.
     this.#content.findLocalBlocks()
     this.#noteHave()
@@ -367,7 +367,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         this.#addProblem({ fatal: false, sentence: swarm(output.reason) })
         return
       case 'decode':
-        this.#decode(output.peer, output.bytes, output.ref)
+        this.#decode(output)
         return
       case 'sent':
         this.#availability.noteSent(output.peer, output.blocks)
@@ -378,7 +378,7 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
         this.#trace?.noteConnecting(output.peer)
         return
       case 'quiet':
-        void this.#connection.verify()
+        void this.#joined.deps.connection.verify()
         this.#joined.topic.verify?.()
         return
     }
@@ -398,14 +398,16 @@ export class PageClient implements Omit<PageSession, 'root' | 'subscribe'> {
   }
 
   /** Decodes a message after the earlier ones of its peer, and once the store has room for its blocks. */
-  #decode(peer: PeerId, bytes: Bytes, ref: number): void {
-    const earlier = this.#decoding.get(peer) ?? Promise.resolve()
-    const decoded = earlier.then(async () => {
+  #decode({ peer, bytes, ref }: Output & { kind: 'decode' }): void {
+    this.#onMessage?.(peer, bytes)
+    const earlier = this.#decoding.get(peer)
+    const decode = async () => {
+      await earlier
       await this.#store.room()
       const received = await receive(bytes)
       this.#run((protocol, now) => protocol.handleDecoded(now, ref, received))
-    })
-    this.#decoding.set(peer, decoded)
+    }
+    this.#decoding.set(peer, decode())
   }
 
   #performExchange(output: ExchangeOutput): void {
@@ -533,7 +535,7 @@ async function receive(bytes: Bytes): Promise<ReceivedWithHeads | null> {
  */
 export function firstMessage(root: Cid): Bytes {
   const want: WantEntry = { cid: root, priority: FIRST_PRIORITY, cancel: false, kind: 'block', sendDontHave: true }
-  return encodeMessage({ full: false, wants: [want], presences: [], pendingBytes: 0 }, [])
+  return encodeMessage({ full: false, wants: [want], presences: [], pendingBytes: 0 })
 }
 
 function exchangeLimits(blocksInFlightMax: number): Limits {

@@ -619,7 +619,7 @@ export class PageProtocol {
       this.remove(now, peer.id)
       this.#counts.addSilent(now, peer.id, peer.have)
     })
-    this.send(brokeAt, peer.id, encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, []))
+    this.send(brokeAt, peer.id, encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }))
   }
 
   /**

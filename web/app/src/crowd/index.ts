@@ -1,0 +1,2 @@
+export { Crowd } from './crowd.ts'
+export { CrowdView } from './CrowdView.tsx'
