@@ -5,7 +5,7 @@
 //! after three failures: 6 s if it refuses connections, 36 s if it does not answer. Clients that are there
 //! already notice by themselves when a page is gone.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;

@@ -60,7 +60,7 @@ export class Records {
   /** Encrypts the content of a record. */
   seal(record: number, content: Bytes): Promise<Bytes> {
     const { from, to } = this.layout.contentOf(record)
-    if (content.length !== to - from) throw new Error(`record ${record} must have ${to - from} bytes of content, not ${content.length}`)
+    if (content.length !== to - from) throw new Error(`record ${record} must have ${to - from} bytes`)
     return this.#cipher.seal(this.#nonce(record), content)
   }
 

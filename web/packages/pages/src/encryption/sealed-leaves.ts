@@ -24,7 +24,7 @@ export class SealedLeaves implements LeafSource {
     const record = from / layout.recordBytes
     const end = Math.min(to, this.size)
     if (!Number.isInteger(record) || end !== layout.sealedOf(record).to) {
-      throw new Error(`cannot seal record ${record}: it has another length`)
+      throw new Error(`record ${record} has another length`)
     }
     return { size: end - from, arrayBuffer: async () => (await this.#seal(record)).buffer }
   }

@@ -258,7 +258,7 @@ export class LivePage {
   async #append(entry: LiveSource, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted()
     const publisher = this.#publisher
-    if (publisher === null || this.#open === null) throw new Error('cannot append an entry: only the tab that began this page can')
+    if (publisher === null || this.#open === null) throw new Error('cannot append an entry: only its author can')
     const { store, bytesMax, onChange } = this.#open
     if (this.isSplit) throw new Error(livePages('split'))
     // After a reload, an entry may be missing whose number must not be signed again.
