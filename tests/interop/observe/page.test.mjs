@@ -199,6 +199,16 @@ test('the arrow keys change the tab, and a link opens the same view', async (t) 
   assert.deepEqual(pageErrors, [])
 })
 
+test('on a phone, a link shows the tab that it names', async (t) => {
+  const server = await startServer(t)
+  const { tab } = await open(t, await server.admin('/#events'), NARROW)
+  const chosen = tab.getByRole('tab', { name: 'Events', selected: true })
+  await waitUntil(async () => {
+    const box = await chosen.boundingBox()
+    return box !== null && box.x >= 0 && box.x + box.width <= NARROW.viewport.width
+  }, 'the tab is on the screen')
+})
+
 test('the page says when the server stops answering, and keeps its charts', async (t) => {
   const server = await startServer(t, { settings: ROOMS })
   await connect(t, server, WEBSOCKET).join(freshTopic())
