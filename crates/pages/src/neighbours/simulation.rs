@@ -90,6 +90,7 @@ struct World {
 }
 
 struct SimulatedNetwork(Arc<World>);
+type Answer = Result<Response<Bytes>, String>;
 
 /// What happens at a server: it is up again, or a page there begins or ends.
 type Event = (usize, Option<(usize, bool)>);
@@ -162,12 +163,7 @@ impl Network for SimulatedNetwork {
 }
 
 impl Site {
-    fn answer(
-        &self,
-        index: usize,
-        random: u64,
-        request: &Request<Empty<Bytes>>,
-    ) -> Result<Response<Bytes>, String> {
+    fn answer(&self, index: usize, random: u64, request: &Request<Empty<Bytes>>) -> Answer {
         let is_for_limits = request.uri().path() == "/limits";
         let invented = || 40_000 + index * 32..40_032 + index * 32;
         let bytes = match self.kind {
@@ -185,11 +181,7 @@ impl Site {
         Ok(Response::new(bytes.into()))
     }
 
-    fn answer_honestly(
-        &self,
-        is_for_limits: bool,
-        request: &Request<Empty<Bytes>>,
-    ) -> Result<Response<Bytes>, String> {
+    fn answer_honestly(&self, is_for_limits: bool, request: &Request<Empty<Bytes>>) -> Answer {
         let mut state = self.state.lock();
         let Running { neighbours, filter, .. } =
             state.running.as_mut().ok_or("connection refused")?;
@@ -449,26 +441,18 @@ fn operators_find_each_others_pages_and_hardly_any_server_learns_a_cid_in_vain()
         },
         Err(_) => Size { servers: 100, neighbours_max: 4, pages: 2_000, lookups: 300, seconds: 30 },
     };
-    let Figures {
-        found_after,
-        missed,
-        visits,
-        in_vain,
-        absent,
-        absent_in_vain,
-        downs,
-        followed_max,
-    } = run(&size, seed);
+    let figures = run(&size, seed);
+    let Figures { found_after, visits, in_vain, absent, absent_in_vain, .. } = &figures;
     let found = found_after.len();
-    let lookups = found + missed;
-    let seconds = |share| quantile(&found_after, share) as f64 / TICKS_PER_SECOND as f64;
-    println!("seed {seed}: {} servers, {downs} went down, one knows {followed_max}", size.servers);
+    let lookups = found + figures.missed;
+    let seconds = |share| quantile(found_after, share) as f64 / TICKS_PER_SECOND as f64;
+    println!("seed {seed}: {} went down, one knows {}", figures.downs, figures.followed_max);
     println!("found {found} of {lookups}: {} s (median), {} s (99 %)", seconds(0.5), seconds(0.99));
-    println!("visits: {} (median), {} (99 %)", quantile(&visits, 0.5), quantile(&visits, 0.99));
+    println!("visits: {} (median), {} (99 %)", quantile(visits, 0.5), quantile(visits, 0.99));
     println!("a server without the page learned the CID: in {in_vain} of these lookups,");
     println!("and in {absent_in_vain} of {absent} lookups of a page that nobody has");
     assert!(found * 1_000 >= lookups * 995, "{found} of {lookups} were found");
-    assert!(quantile(&visits, 0.5) <= 2);
+    assert!(quantile(visits, 0.5) <= 2);
     assert!((in_vain + absent_in_vain) * 200 <= lookups + absent);
 }
 
