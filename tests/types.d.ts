@@ -23,6 +23,7 @@ interface Window {
   locks: { released: boolean; release(): Promise<void> }[]
   peerConnections: RTCPeerConnection[]
   sentSignals: string[]
+  statusTexts: Set<string | null>
   sessions: { isOpen: boolean; received: number }[]
   // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch-path.mjs describes what they return
   path: Record<'isKnown' | 'report', () => any>

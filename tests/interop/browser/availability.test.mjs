@@ -170,5 +170,5 @@ test('a link without a valid CID shows an error', async (t) => {
 async function secondsSinceLit(person) {
   const text = await person.tab.getByText(/^Lit /).textContent()
   const [, count, unit] = /^Lit (\d+) (second|minute)/.exec(text) ?? assert.fail(text)
-  return count * (unit === 'minute' ? 60 : 1)
+  return Number(count) * (unit === 'minute' ? 60 : 1)
 }

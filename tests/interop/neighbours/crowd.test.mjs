@@ -15,7 +15,7 @@ import { bundleWeb } from '../lib/peers/bundle.mjs'
 /** Clients of each server: those that load the page, and those that have none of it and wait. */
 const [READERS, WAITING] = [150, 50]
 const PAGE_BYTES = 20_000
-const ALL_MS = 120_000
+const ALL_MS = 300_000
 const TOLD_MS = 5_000
 
 /** Connects as a tab of a server does. */

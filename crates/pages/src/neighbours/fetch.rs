@@ -446,9 +446,10 @@ mod tests {
     async fn pages_that_change_while_others_are_compared_with_a_filter_are_found_in_it() {
         const A: &str = "https://a.example";
         let (_, _, neighbours) = tests::neighbours(0);
-        let client = Client::builder(TokioExecutor::new()).build(https_connector().unwrap());
-        let (neighbours, state) = (Arc::new(neighbours), Mutex::default());
-        let fetcher = Fetcher { neighbours: neighbours.clone(), client, state };
+        let client: Client<_, Empty<Bytes>> =
+            Client::builder(TokioExecutor::new()).build(https_connector().unwrap());
+        let neighbours = Arc::new(neighbours);
+        let fetcher = Fetcher::new(neighbours.clone(), client);
         let watch = |number: usize| {
             let page = format!("page {number}");
             neighbours.availability.peer_joined(&page, PeerId(1), Have::Nothing, false);
