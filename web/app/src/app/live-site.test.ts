@@ -187,6 +187,7 @@ describe('the signals of a page', () => {
     let report: (now: SwarmState) => void = () => undefined
     const readable = {
       privacy: { kind: 'public' },
+      state: state({}),
       listing: () => listing,
       live: () => null,
       subscribe(listener: typeof report) {

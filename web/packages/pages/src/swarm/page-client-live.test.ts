@@ -388,7 +388,7 @@ describe('a live page', () => {
     const reader = open(root)
     await expect(reader.append(text('mine'))).rejects.toThrow(/not live/)
     await clock.until(has(reader, 0))
-    await expect(reader.append(text('mine'))).rejects.toThrow(/began/)
+    await expect(reader.append(text('mine'))).rejects.toThrow(/its author/)
     await expect(publisher.append(text('x'.repeat(65_537)))).rejects.toThrow(/64 KiB/)
     await expect(publisher.append({ form: 'file', name: 'none', sources: [] })).rejects.toThrow()
     expect(numbers(publisher)).toEqual([])
