@@ -67,10 +67,10 @@ describe('the weight of @watchfire/pages', () => {
     expect(weight).toBeLessThanOrEqual(63_000)
   })
 
-  it('is at most 3.1 kB more for the first page at several servers', async () => {
+  it('is at most 3.2 kB more for the first page at several servers', async () => {
     const away = (await scriptsOf(ALL)).filter(({ modules }) => modules.some((id) => id.includes('/swarm/away/')))
     expect(away.map(({ isEntry }) => isEntry)).toEqual([false])
-    expect(bytesOf(away)).toBeLessThanOrEqual(3_100)
+    expect(bytesOf(away)).toBeLessThanOrEqual(3_200)
   })
 
   it('is at most 71 kB for a program that asks for live pages, whose code is loaded with the first one', async () => {

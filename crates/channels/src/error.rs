@@ -51,7 +51,7 @@ pub enum DecodeError {
     NotText { field: Field },
     #[error("{field} has {len} bytes, the maximum is {max}")]
     FieldTooLong { field: Field, len: usize, max: usize },
-    #[error("a client's binary frame must start with 0, not {kind}")]
+    #[error("a client's binary frame must start with 0 or 3, not {kind}")]
     UnknownKind { kind: u8 },
     #[error("a broadcast of kind 3 must have a JSON payload, not bytes")]
     BytesInBroadcast,

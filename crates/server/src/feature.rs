@@ -220,7 +220,7 @@ pub struct TableColumn {
     pub title: &'static str,
     /// The full name of the metric, without `_total`. A row shows its series with the value of the label.
     pub metric: &'static str,
-    /// What a cell shows of these.
+    /// How a cell is computed from these.
     pub cell: Cell,
 }
 

@@ -27,7 +27,10 @@ export async function neighbourStates(server) {
 
 /** Waits until all neighbours of a server answer it. */
 export function waitUntilAllAnswer(server, ms = 60_000) {
-  const isKnown = async () => Object.values(await neighbourStates(server)).every((state) => state === 'answers')
+  const isKnown = async () => {
+    const states = Object.values(await neighbourStates(server))
+    return states.length > 0 && states.every((state) => state === 'answers')
+  }
   return waitUntil(isKnown, 'the server knows its neighbours', ms)
 }
 

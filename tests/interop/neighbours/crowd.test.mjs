@@ -119,15 +119,13 @@ test('200 clients on each of three servers see a page, are counted, and are told
   )
 
   // Each server counts its own clients and its guests once, and each tab shows the counts of one of the servers where it is.
-  const guests = await Promise.all(servers.map((server) => server.metric('watchfire_channels_guests')))
-  t.diagnostic(`${guests} guests`)
-  const watching = guests.map((count, index) => READERS + WAITING + count + (index === 0 ? 1 : 0))
-  const areCounted = () => waiting.every((client, index) => client.watching === watching[Math.floor(index / WAITING)])
-  await waitUntil(
-    areCounted,
-    () => `the servers count ${new Set(waiting.map((client) => client.watching)).values()} for ${watching}`,
-    ALL_MS,
-  )
+  let watching = []
+  const areCounted = async () => {
+    const guests = await Promise.all(servers.map((server) => server.metric('watchfire_channels_guests')))
+    watching = guests.map((count, index) => READERS + WAITING + count + (index === 0 ? 1 : 0))
+    return waiting.every((client, index) => client.watching === watching[Math.floor(index / WAITING)])
+  }
+  await waitUntil(areCounted, () => `the servers count ${[...new Set(waiting.map((client) => client.watching))]} for ${watching}`, ALL_MS)
   const areShown = () =>
     tabsOf.every((of, index) =>
       of.every(({ state: { counts } }) => watching.includes(counts.watching) && counts.watching >= watching[index]),

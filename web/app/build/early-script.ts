@@ -6,7 +6,7 @@ export const EARLY = /\/app\/src\/(?:early|app\/early-socket)\.ts$/
 /** The chunks that the early script preloads for a page. The first gets the open connection: it is the largest. */
 const PAGE = ['page', 'home', 'connection']
 
-/** What else a page needs when its server is gone. The service worker keeps it with the files that index.html names. */
+/** The chunks that a page needs when its server is gone. The service worker keeps it with the files that index.html names. */
 const GONE = ['away']
 
 /**

@@ -292,6 +292,7 @@ impl GatewayLoop {
                 _ = &mut stopped => break,
                 changed = changes.next() => {
                     changed.iter().for_each(|page| self.page_changed(page));
+                    self.fetch_wanted();
                     self.provide();
                 }
                 Some(opened) = opened.recv() => self.start_transfer(opened),
@@ -338,7 +339,6 @@ impl GatewayLoop {
         }
         if available.is_watched && !available.is_available {
             self.wanted.entry(root).or_insert_with(Instant::now);
-            self.fetch_wanted();
         } else {
             self.wanted.remove(&root);
         }
@@ -350,7 +350,8 @@ impl GatewayLoop {
             return;
         }
         for (root, since) in std::mem::take(&mut self.wanted) {
-            let is_due = since.elapsed() >= self.wait_for_neighbours(&root);
+            let waited = since.elapsed();
+            let is_due = waited >= self.wait_for_neighbours(&root, waited);
             match is_due.then(|| self.shared.router.open(&root, Direction::ToBrowsers)).flatten() {
                 Some(opened) => self.start_transfer(opened),
                 None => drop(self.wanted.insert(root, since)),
@@ -359,9 +360,10 @@ impl GatewayLoop {
     }
 
     /// How long a page is left to the neighbours, where its visitors meet those that have it.
-    fn wait_for_neighbours(&self, page: &Cid) -> Duration {
+    fn wait_for_neighbours(&self, page: &Cid, waited: Duration) -> Duration {
         match &self.elsewhere {
             None => Duration::ZERO,
+            Some(_) if waited < LOOKUP_WAIT => LOOKUP_WAIT,
             Some(elsewhere) if elsewhere.lock().contains_key(&*page.to_string()) => NEIGHBOURS_WAIT,
             Some(_) => LOOKUP_WAIT,
         }

@@ -22,7 +22,8 @@ use crate::page::Availability;
 const CHECK_PERIOD: Duration = Duration::from_millis(500);
 /// How long a transfer stays open without a want, unless both sides have the page.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long after a want the peers are asked whether one has the whole page, and then again.
+/// How long after a want the peers are asked whether one has the whole page. Each pause until they are asked again is
+/// twice as long.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
 /// When no wanted block arrives for this long, the wanted blocks count as unavailable.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,6 +55,7 @@ pub(super) struct PageTransfer {
     /// Whether a libp2p peer has the page.
     source: PageSource,
     last_looked_at: Instant,
+    look_pause: Duration,
     /// Whether the buffer keeps its blocks only as its cache, because no peer wants any.
     is_released: bool,
     last_want_at: Instant,
@@ -84,6 +86,7 @@ impl PageTransfer {
             wanted: HashMap::new(),
             page_client: None,
             last_looked_at: Instant::now(),
+            look_pause: LOOK_PERIOD,
             is_released: false,
             last_want_at: Instant::now(),
             last_block_at: Instant::now(),
@@ -170,10 +173,14 @@ impl PageTransfer {
     /// Asks whether a peer has the whole page now, once none wants a block of it. The transfer to browsers, if
     /// there is one, knows already, and the peers count once.
     fn look_for_peers(&mut self) {
+        if self.last_want_at > self.last_looked_at {
+            self.look_pause = LOOK_PERIOD;
+        }
         let last = self.last_looked_at.max(self.last_want_at);
-        let is_due = !self.has_wants() && last.elapsed() >= LOOK_PERIOD;
+        let is_due = !self.has_wants() && last.elapsed() >= self.look_pause;
         if is_due && !self.shared.router.is_open(&self.name, Direction::ToBrowsers) {
             self.last_looked_at = Instant::now();
+            self.look_pause *= 2;
             self.source.look();
         }
     }

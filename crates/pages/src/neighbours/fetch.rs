@@ -43,8 +43,15 @@ const ASKED_PER_PERIOD: usize = 192;
 const _: () = assert!(KNOWN_MAX < ASKED_PER_PERIOD * IDLE_TIMEOUT.as_secs() as usize);
 /// Pages in all filters, of 4 bytes each. When the limit is reached, a server that the settings do not name is ignored.
 const FILTERED_PAGES_MAX: usize = 16 << 20;
+/// Bytes of the filter of a server that the settings do not name, of some 90,000 pages: the 32 servers that one neighbour
+/// names leave most of the room to those of the others.
+const FURTHER_BYTES_MAX: usize = 192 << 10;
 /// Bytes per second of one neighbour, on average.
 const BYTES_PER_SECOND: u64 = 64 << 10;
+/// The same, of a server that the settings do not name: together at most 4 MiB.
+const FURTHER_BYTES_PER_SECOND: u64 = 8 << 10;
+/// The share of the time in which the pages of one server may be looked up.
+const LOOKING_SHARE: u32 = 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// After so many failures in a row, the pages of a neighbour count as gone.
 const FAILURES_MAX: u32 = 3;
@@ -53,6 +60,8 @@ const FAILURES_MAX: u32 = 3;
 const PAGES_AT_A_TIME: usize = 1_000;
 /// The longest pause after a failure.
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// The pause after a filter for which there is no room.
+const FULL_RETRY: Duration = Duration::from_secs(60);
 /// An idle connection is closed after this time, before common servers close it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -150,7 +159,12 @@ impl<N: Network> Fetcher<N> {
         let mut tick = interval(PERIOD);
         loop {
             tokio::select! {
-                pages = changes.next() => pages.iter().for_each(|page| self.look_up(page)),
+                pages = changes.next() => {
+                    for page in pages {
+                        self.look_up(&page);
+                        yield_now().await;
+                    }
+                }
                 _ = tick.tick() => {
                     self.follow_all(&mut loops, &mut followed).await;
                     let servers = self.neighbours.servers.lock().clone();
@@ -255,7 +269,8 @@ impl<N: Network> Fetcher<N> {
         // Before the pages are looked up, so that one that changes meanwhile is looked up in this filter.
         match filter {
             Some(filter) => drop(self.state.lock().filters.insert(origin.to_owned(), filter)),
-            None => drop(self.state.lock().filters.remove(origin)),
+            None if self.state.lock().filters.remove(origin).is_none() => return,
+            None => {}
         }
         let mut last = None;
         while let Some(page) = self.look_up_some(origin, last.as_deref()) {
@@ -303,7 +318,12 @@ impl<N: Network> Fetcher<N> {
                     failures += 1;
                     etag = None;
                     self.fail(&origin, &failure, failures).await;
-                    sleep((PERIOD * (1 << failures.min(5))).min(RETRY_MAX)).await;
+                    let pause = match failure {
+                        // It costs the bytes of a whole filter.
+                        Failure::Full => FULL_RETRY,
+                        _ => (PERIOD * (1 << failures.min(5))).min(RETRY_MAX),
+                    };
+                    sleep(pause).await;
                 }
             }
         }
@@ -350,9 +370,12 @@ impl<N: Network> Fetcher<N> {
         if self.note(origin, ServerState::Answers, filter.len() as u32) {
             tracing::info!(server = origin, "a neighbour answers");
         }
+        let begun = Instant::now();
         self.set_filter(origin, Some(filter)).await;
         *etag = new;
-        Ok(PERIOD.max(Duration::from_millis(bytes.len() as u64 * 1_000 / BYTES_PER_SECOND)))
+        let rate = if self.is_named(origin) { BYTES_PER_SECOND } else { FURTHER_BYTES_PER_SECOND };
+        let of_bytes = Duration::from_millis(bytes.len() as u64 * 1_000 / rate);
+        Ok(PERIOD.max(of_bytes).max(begun.elapsed() * LOOKING_SHARE))
     }
 
     /// Notes that a server gave no filter, for this number of times in a row.
@@ -409,7 +432,8 @@ impl<N: Network> Fetcher<N> {
             status => return Err(Failure::Status(status)),
         }
         let etag = response.headers().get(header::ETAG).cloned();
-        match Limited::new(response.into_body(), FILTER_BYTES_MAX).collect().await {
+        let bytes_max = if self.is_named(origin) { FILTER_BYTES_MAX } else { FURTHER_BYTES_MAX };
+        match Limited::new(response.into_body(), bytes_max).collect().await {
             Ok(body) => Ok(Some(Answer { bytes: body.to_bytes(), etag })),
             Err(error) if error.is::<LengthLimitError>() => Err(FilterError::Malformed.into()),
             Err(error) => Err(Failure::Unreachable(with_causes(&*error))),

@@ -1,8 +1,8 @@
 //! The filter that tells which pages a server has, without naming them.
 //!
-//! Hashes of the CIDs, sorted, each written as the distance from the one before in Rice's code: about 17 to 18.5 bits for
-//! a page. A server that has a CID learns whether the other one has the page, and is wrong for 1 of 65,536 CIDs at
-//! most, or for 1 of 4,096 if the other one has a million pages. The format is in `docs/reference/protocols/neighbours.md`.
+//! Hashes of the CIDs, sorted, each written as the distance from the one before in Rice's code: 13 to 18.5 bits for
+//! a page. A server that has a CID learns whether the other one has the page, and is wrong for 1 of 65,536 CIDs if the
+//! other one has at most as many pages, or for 1 of 4,096 if it has a million. The format is in `docs/reference/protocols/neighbours.md`.
 
 use sha2::{Digest, Sha256};
 
@@ -60,7 +60,8 @@ pub(super) fn encode<'a>(salt: &Salt, pages: impl ExactSizeIterator<Item = &'a s
         (0..distance >> low_bits).for_each(|_| writer.push(true));
         writer.push(false);
         (0..low_bits).rev().for_each(|bit| writer.push(distance >> bit & 1 == 1));
-        next = hash + 1;
+        // The greatest hash of 32 bits is the last one.
+        next = hash.wrapping_add(1);
     }
     writer.bytes
 }

@@ -92,7 +92,7 @@ struct World {
 struct SimulatedNetwork(Arc<World>);
 type Answer = Result<Response<Bytes>, String>;
 
-/// What happens at a server: it is up again, or a page there begins or ends.
+/// An event at a server: it is up again, or a page there begins or ends.
 type Event = (usize, Option<(usize, bool)>);
 
 /// A tab that looks for a page, which one other server has, or nobody.

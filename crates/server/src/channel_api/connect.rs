@@ -52,7 +52,7 @@ pub trait Guest: Send + Sync {
     /// Why the guest may not join a topic. `None`: it joins as every client does.
     fn refusal_of_join(&self, topic: &str) -> Option<&'static str>;
 
-    /// Counts bytes that another client of a topic got from the guest, or sent to it.
+    /// Counts bytes that the guest sent to another client of a topic, or got from one.
     fn count_bytes(&self, direction: Direction, bytes: usize);
 }
 

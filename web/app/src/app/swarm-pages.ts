@@ -120,7 +120,7 @@ export function open(cid: string, bytesMax: number, key: string | null, deps: Sw
 function noteServer(limits: Limits, isLinked = false): void {
   const isGone = limits === defaultLimits
   noteNeighbours(isGone ? keptNeighbours() : limits.neighbours)
-  if (!isGone && (isLinked || limits.neighbours !== undefined)) keepApp(limits.neighbours)
+  if (!isGone) keepApp(limits.neighbours, isLinked)
 }
 
 /** The paths to peers. If the person hides the address of this browser, it makes no direct connections. */

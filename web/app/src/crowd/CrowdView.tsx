@@ -35,7 +35,12 @@ export function CrowdView({ session }: { session: PageSession }) {
   })
   return (
     <figure class="crowd">
-      <svg viewBox={`0 0 ${columns} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={text('chart', { now: shown.now, most })}>
+      <svg
+        viewBox={`0 0 ${columns} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={text('chart', { now: Math.max(1, shown.now), most })}
+      >
         <path d={bars.join('')} />
       </svg>
       <figcaption>

@@ -9,16 +9,22 @@ type PeerId = Parameters<SendToPeer>[0]
 const TELL_MS = 30_000
 /** Peers that are remembered. Above it, all are forgotten, and told once more. */
 const PEERS_MAX = 256
+/** Without a tick of its timer for this long, in seconds, the tab was asleep and knows of nobody. */
+const ASLEEP = 120
+/** A history that was stored earlier, in seconds, is not read: the clock of this machine was wrong then or is wrong now. */
+const STORED_MAX = 86_400
 /** The histories of this tab's pages, for its reload. */
 const KEY = 'watchfire:crowds'
 
 /**
  * The viewers of a page over time, as this tab and its peers have seen them. Each tab tells its history to its peers once, and again when
- * others have told it more. A peer that knows more answers. Nobody can verify any of it, and the server does not know it.
+ * others have told it more. A peer that knows more answers. Nobody can verify any of it, and the server does not look at it.
  */
 export class Crowd {
   #history: History
   #at = performance.now()
+  /** The same by the clock of the machine, which in some browsers alone goes on while the machine sleeps. */
+  #time = Date.now()
   #people = 0
   readonly #peers: () => readonly PeerId[]
   readonly #send: SendToPeer
@@ -42,9 +48,11 @@ export class Crowd {
 
   /** The history until now. */
   get history(): History {
-    const now = performance.now()
-    this.#history = after(this.#history, (now - this.#at) / 1000, this.#people)
+    const [now, time] = [performance.now(), Date.now()]
+    const seconds = Math.min(STORED_MAX, Math.max(now - this.#at, time - this.#time) / 1000)
+    this.#history = after(this.#history, seconds, seconds < ASLEEP ? this.#people : 0)
     this.#at = now
+    this.#time = time
     return this.#history
   }
 
@@ -56,6 +64,7 @@ export class Crowd {
     if (this.#timer !== null) return
     this.#tellAll()
     this.#timer = setInterval(() => {
+      this.#history = this.history
       this.#tellAll()
       store()
     }, TELL_MS)
@@ -116,7 +125,7 @@ function stored(cid: string): History | null {
     const [at, ...pages]: [number, ...[string, unknown][]] = JSON.parse(sessionStorage.getItem(KEY) ?? '[]')
     const history = historyOf(pages.find(([of]) => of === cid)?.[1])
     const seconds = (Date.now() - at) / 1000
-    return history && seconds >= 0 ? after(history, seconds, 0) : null
+    return history && seconds >= 0 && seconds <= STORED_MAX ? after(history, seconds, 0) : null
   } catch {
     return null
   }

@@ -11,7 +11,7 @@ export const crowds = new Map<string, Crowd>()
 /** Sends messages to the peers of the pages that are open in this tab, by CID. */
 const senders = new Map<string, SendToPeer>()
 
-/** For `PageDeps.peers`. What peers tell before this tab is ready is ignored: it tells them its own history then, and they answer. */
+/** For `PageDeps.peers`. This tab ignores messages of peers until it is ready: it tells them its own history then, and they answer. */
 export const meetCrowd: NonNullable<PageDeps['peers']> = (cid, send) => {
   senders.set(cid, send)
   return (peer, message) => crowds.get(cid)?.receive(peer, message)
@@ -20,6 +20,7 @@ export const meetCrowd: NonNullable<PageDeps['peers']> = (cid, send) => {
 /** Follows the viewers of a page until the returned function is called. The code is loaded once the page is shown. */
 export function followCrowd(page: ReadablePage, { state, counts }: Pick<PageSession, 'state' | 'counts'>): () => void {
   const cid = page.root
+  const sender = senders.get(cid)
   let stop: (() => void) | null = null
   let isBegun = false
   let isOver = false
@@ -39,9 +40,7 @@ export function followCrowd(page: ReadablePage, { state, counts }: Pick<PageSess
           unsubscribe()
           crowd.stop()
           // The page may be open again already.
-          if (crowds.get(cid) !== crowd) return
-          crowds.delete(cid)
-          senders.delete(cid)
+          if (crowds.get(cid) === crowd) crowds.delete(cid)
         }
       },
       // Without it, the page has all but its history.
@@ -52,5 +51,6 @@ export function followCrowd(page: ReadablePage, { state, counts }: Pick<PageSess
     isOver = true
     stopWaiting()
     stop?.()
+    if (senders.get(cid) === sender) senders.delete(cid)
   }
 }

@@ -46,12 +46,12 @@ export function merge(a: History, b: History): History {
 
 /**
  * Whether one history tells something that the other one does not, at the same moment. Of the present bucket, all learn from the server,
- * one a little earlier than the other.
+ * one a little earlier than the other. A message takes time, so the same people may be one bucket later.
  */
 export function tellsMore(one: History, other: History): boolean {
   const { age, people } = merge(one, other)
   const known = spread(other, age, age - other.age)
-  return age >= other.age + SAME_AGE || people.slice(0, -1).some((count, i) => count > (known[i] ?? 0))
+  return age >= other.age + SAME_AGE || people.slice(0, -1).some((count, i) => count > Math.max(...known.slice(Math.max(0, i - 1), i + 2)))
 }
 
 /** The most people who had the page open at the same time. */

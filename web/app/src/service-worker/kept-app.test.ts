@@ -30,6 +30,10 @@ beforeEach(() => {
   stored = new Map()
   vi.stubGlobal('caches', {
     has: async (name: string) => stores.has(name),
+    delete: async (name: string) => {
+      stores.get(name)?.clear()
+      return stores.delete(name)
+    },
     open: async (name: string) => store(stores.set(name, stored).get(name) as typeof stored),
     match: async (request: Request | string, { cacheName }: { cacheName: string }) => stores.get(cacheName)?.get(pathOf(request))?.clone(),
   })
@@ -84,11 +88,20 @@ describe('the app that a service worker keeps', () => {
     serve(2)
     expect(await textOf(answer('/', view))).toBe(indexOf(2))
     vi.useFakeTimers()
-    vi.stubGlobal('fetch', () => new Promise(() => {}))
-    const late = textOf(answer('/', view))
+    const fetchNow = fetch
+    let proceed = () => {}
+    const slow = new Promise<void>((resolve) => (proceed = resolve))
+    vi.stubGlobal('fetch', (request: Request) => slow.then(() => fetchNow(request)))
+    const waits: Promise<unknown>[] = []
+    const event = { request: requestOf('/', view) as Request, waitUntil: (work: Promise<unknown>) => void waits.push(work) }
+    const late = textOf(answerForApp(event, OWN) as Promise<Response>)
     await vi.advanceTimersByTimeAsync(5000)
     expect(await late).toBe(indexOf(1))
     vi.useRealTimers()
+    // It was only slow, so the next document is the new one.
+    proceed()
+    await Promise.all(waits)
+    expect(kept()).toEqual(['/', '/assets/away-2.js', '/assets/first-2.js'])
   })
 
   it('has files that were used since, and those of one build only', async () => {
@@ -103,23 +116,23 @@ describe('the app that a service worker keeps', () => {
     expect(kept()).toEqual(['/', '/assets/away-2.js', '/assets/first-2.js', '/assets/text-2.js'])
   })
 
-  it('remains when the next one is not whole, is not the app, or may not be stored', async () => {
+  it('remains when the next one is not whole or is not the app, and is gone when it may not be stored', async () => {
     await keep()
     const before = kept()
     serve(2)
     server?.delete('/assets/away-2.js')
     await expect(keep()).rejects.toThrow()
-    for (const [body, headers] of [
-      ['<p>Please log in', {}],
-      [indexOf(2), { 'cache-control': 'private, no-store' }],
-    ] as const) {
-      serve(2)
-      server?.set('/', new Response(body, { headers }))
+    server?.set('/assets/away-2.js', new Response('<p>Please log in', { headers: { 'content-type': 'text/html' } }))
+    await expect(keep()).rejects.toThrow()
+    for (const body of ['<p>Please log in', '<script src="/assets/another-app.js"></script>']) {
+      server?.set('/', new Response(body))
       await keep()
     }
     expect(kept()).toEqual(before)
-    server = null
-    expect(await textOf(answer('/', view))).toBe(indexOf(1))
+    serve(2)
+    server?.set('/', new Response(indexOf(2), { headers: { 'cache-control': 'private, no-store' } }))
+    await keep()
+    expect(kept()).toEqual([])
   })
 
   it('is kept only where a tab has asked for it', async () => {

@@ -1,4 +1,4 @@
-import type { KeepRequest } from './keep-app.ts'
+import { STORE, type KeepRequest } from './keep-app.ts'
 import type { FetchEvent } from './scope.ts'
 
 /**
@@ -6,7 +6,6 @@ import type { FetchEvent } from './scope.ts'
  * that is gone opens, and its page is looked for at other servers. Only these files are kept: no answer of the API and nothing of a page.
  * While the server answers, each document comes from it. The names of files contain hashes, so each document gets its own files.
  */
-const STORE = 'watchfire-app'
 const INDEX = '/'
 /** The addresses that index.html answers here. */
 const VIEW = /^\/(?:p\/.*)?$/
@@ -21,16 +20,26 @@ export function answerForApp(event: Pick<FetchEvent, 'request' | 'waitUntil'>, o
   const { request } = event
   const { origin, pathname } = new URL(request.url)
   if (request.method !== 'GET' || origin !== own) return null
-  if (request.mode === 'navigate') return request.destination === 'document' && VIEW.test(pathname) ? findIndex(request) : null
+  if (request.mode === 'navigate') return request.destination === 'document' && VIEW.test(pathname) ? findIndex(event) : null
   return FILE.test(pathname) ? findFile(event) : null
 }
 
 /** The document of the server, and the kept one if the server is gone, also if a proxy in front of it says so. */
-async function findIndex(request: Request): Promise<Response> {
+async function findIndex({ request, waitUntil }: Pick<FetchEvent, 'request' | 'waitUntil'>): Promise<Response> {
   const kept = await find(INDEX)
   if (kept === undefined) return fetch(request)
-  const late = new Promise<Response>((resolve) => setTimeout(() => resolve(kept), ANSWER_TIMEOUT_MS))
-  const response = await Promise.race([fetch(request), late]).catch(() => kept)
+  let isLate = false
+  const answer = fetch(request)
+  const late = new Promise<Response>((resolve) =>
+    setTimeout(() => {
+      isLate = true
+      resolve(kept)
+    }, ANSWER_TIMEOUT_MS),
+  )
+  // The next document is that of the server.
+  const updated = answer.then(() => (isLate ? updateApp({ keep: 'app', files: [] }) : undefined))
+  waitUntil(updated.catch(() => undefined))
+  const response = await Promise.race([answer, late]).catch(() => kept)
   return [502, 503, 504].includes(response.status) ? kept : response
 }
 
@@ -39,13 +48,18 @@ async function findFile(event: Pick<FetchEvent, 'request' | 'waitUntil'>): Promi
   const kept = await find(request)
   if (kept !== undefined) return kept
   const response = await fetch(request)
-  if (response.status === 200) event.waitUntil(addUsed(request, response.clone()))
+  if (isFile(response)) event.waitUntil(addUsed(request, response.clone()))
   return response
 }
 
-/** What is kept for a request. Some browsers refuse storage to private windows. */
+/** Returns the answer that is kept for a request. Some browsers refuse storage to private windows. */
 function find(request: Request | string): Promise<Response | undefined> {
   return caches.match(request, { cacheName: STORE }).catch(() => undefined)
+}
+
+/** Whether an answer is a file of the app, and not a document that a proxy sends in its place. */
+function isFile(response: Response): boolean {
+  return response.status === 200 && !response.redirected && !response.headers.get('content-type')?.startsWith('text/html')
 }
 
 async function addUsed(request: Request, response: Response): Promise<void> {
@@ -59,14 +73,29 @@ export function parseKeepRequest(message: unknown): KeepRequest | null {
   return keep === 'app' && Array.isArray(files) ? { keep, files: files.filter((file) => FILE.test(String(file))).map(String) } : null
 }
 
-/** Keeps the app of the server as it is now. If that fails, what was kept before remains. */
-export async function updateApp({ files }: KeepRequest): Promise<void> {
+/** Fetches files and keeps them, or none of them. */
+async function addAll(store: Cache, files: readonly string[]): Promise<void> {
+  const answers = await Promise.all(files.map(async (file) => [file, await fetch(file)] as const))
+  if (!answers.every(([, answer]) => isFile(answer))) throw new TypeError('not all files of the app are there')
+  await Promise.all(answers.map(([file, answer]) => store.put(file, answer)))
+}
+
+let updates: Promise<void> = Promise.resolve()
+
+/** Keeps the app of the server as it is now, after earlier updates. If that fails, what was kept before remains. */
+export function updateApp(request: KeepRequest): Promise<void> {
+  updates = updates.catch(() => undefined).then(() => update(request))
+  return updates
+}
+
+async function update({ files }: KeepRequest): Promise<void> {
   const index = await fetch(INDEX)
   const html = await index.clone().text()
   const named = new Set(html.match(/\/assets\/[\w.-]+/g))
   const isPrivate = /no-store|private/.test(index.headers.get('cache-control') ?? '')
   // A proxy may have answered with a document of its own.
-  if (index.status !== 200 || index.redirected || isPrivate || named.size === 0) return
+  if (index.status !== 200 || index.redirected || !html.includes('data-gone="')) return
+  if (isPrivate) return void (await caches.delete(STORE))
   const store = await caches.open(STORE)
   const here = async () => (await store.keys()).map(({ url }) => new URL(url).pathname)
   const missingOf = async (wanted: Iterable<string>) => {
@@ -74,7 +103,7 @@ export async function updateApp({ files }: KeepRequest): Promise<void> {
     return [...wanted].filter((file) => !known.has(file))
   }
   const before = await store.match(INDEX).then((kept) => kept?.text())
-  await store.addAll(await missingOf(named))
+  await addAll(store, await missingOf(named))
   await store.put(INDEX, index)
   if (before !== html) {
     const old = (await here()).filter((file) => file !== INDEX && !named.has(file))
@@ -82,5 +111,5 @@ export async function updateApp({ files }: KeepRequest): Promise<void> {
   }
   // The tab may be of an earlier build.
   if (files.some((file) => /^\/assets\/first-.*\.js$/.test(file) && named.has(file)))
-    await Promise.allSettled((await missingOf(files)).slice(0, FILES_MAX).map((file) => store.add(file)))
+    await Promise.allSettled((await missingOf(files)).slice(0, FILES_MAX).map((file) => addAll(store, [file])))
 }

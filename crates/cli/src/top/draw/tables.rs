@@ -11,7 +11,11 @@ use super::rows::{put, put_right};
 
 /// The rows that all tables need: of each a title, the titles of its columns, its rows, and an empty row before it.
 pub fn rows_of(tables: &[Table]) -> u16 {
-    tables.iter().map(|table| table.rows.len() as u16 + 3).sum()
+    tables.iter().fold(0, |rows, table| rows.saturating_add(rows_of_one(table)))
+}
+
+fn rows_of_one(table: &Table) -> u16 {
+    u16::try_from(table.rows.len()).unwrap_or(u16::MAX).saturating_add(3)
 }
 
 pub fn draw(buffer: &mut Buffer, area: Rect, tables: &[Table], theme: &Theme) {
@@ -23,7 +27,8 @@ pub fn draw(buffer: &mut Buffer, area: Rect, tables: &[Table], theme: &Theme) {
             let cells = table.rows.iter().map(|row| text_of(column, row.get(place)));
             let cells: Vec<String> =
                 [column.title.to_lowercase()].into_iter().chain(cells).collect();
-            let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0) as u16;
+            let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+            let width = u16::try_from(width).unwrap_or(u16::MAX);
             let room =
                 Rect { x: area.x + x, width: width.min(area.width.saturating_sub(x)), ..area };
             for (row, cell) in (top + 1..).zip(&cells) {
@@ -33,9 +38,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, tables: &[Table], theme: &Theme) {
                     _ => put_right(buffer, room, row, cell, style),
                 }
             }
-            x = (x + width + 2).min(area.width);
+            x = x.saturating_add(width).saturating_add(2).min(area.width);
         }
-        top += table.rows.len() as u16 + 3;
+        top = rows_of_one(table).saturating_add(top);
     }
 }
 

@@ -546,7 +546,8 @@ describe('tabs of two servers', () => {
     const line = servers.b.connect()
     const joinHome = line.join.bind(line)
     const joining = vi.spyOn(line, 'join').mockReturnValue({ isJoined: () => false, push: async () => ({ status: 'offline' }), leave() {} })
-    line.state = 'offline'
+    // A proxy accepts the connection, and closes it.
+    clock.after(1500, () => (line.state = 'offline'))
     const { session } = openAt(servers.b, publication.root, { at: () => [A] }, line)
     const closed = openAt(
       servers.b,

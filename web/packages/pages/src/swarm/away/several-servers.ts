@@ -59,6 +59,8 @@ export class SeveralServers implements Topic {
   readonly #others = new Map<string, OtherServer>()
   /** The key and the id of the latest join at home, or of the first join of all. `null` once the page is left. */
   #self: { readonly key: string; readonly id: PeerId | null } | null = null
+  /** The own server has refused the page, so it is not looked for elsewhere. */
+  #isRefused = false
   /** The latest list of the own server, which can be anything. */
   #named: readonly unknown[] = []
   /** Servers that have nobody or block the page. It goes there again when the own server sends another list. */
@@ -129,7 +131,9 @@ export class SeveralServers implements Topic {
   /** Goes elsewhere without having joined at home, if that was not reached. */
   readonly #giveUpHome = (): void => {
     const { home, deps, protocol } = this.#page
-    if (this.#self !== null || protocol.isOver || deps.connection.state === 'open') return
+    if (this.#self !== null || this.#isRefused || protocol.isOver) return
+    // A proxy may have accepted the connection for a server that is gone.
+    if (deps.connection.state === 'open') return void this.#clock.after(LOST_MAX, this.#giveUpHome)
     // Makes a key.
     home.params()
     this.#self = { key: this.#page.key, id: null }
@@ -204,6 +208,7 @@ export class SeveralServers implements Topic {
 
   #handleRefused(response: unknown): void {
     const { events } = this.#page
+    this.#isRefused = true
     if (this.#joined.length === 0) events.refused(response)
     // The operator has blocked the page. This tab leaves it everywhere.
     else if (fieldsOf(response)['reason'] === 'denied') events.message('denied', {})
@@ -218,8 +223,8 @@ export class SeveralServers implements Topic {
     this.#clear(server)
     server.topic = server.connection.join(name, EVENTS, {
       params: () => {
-        // Forgets the request that went with an earlier join. Traces are those of the own server.
-        events.params()
+        // Forgets the request that went with an earlier join here. Traces are those of the own server.
+        if (first !== null) events.params()
         announced = protocol.have
         return { have: announced, peer_key: this.#self?.key }
       },
