@@ -25,7 +25,8 @@ export function answerForApp(event: Pick<FetchEvent, 'request' | 'waitUntil'>, o
 }
 
 /** The document of the server, and the kept one if the server is gone, also if a proxy in front of it says so. */
-async function findIndex({ request, waitUntil }: Pick<FetchEvent, 'request' | 'waitUntil'>): Promise<Response> {
+async function findIndex(event: Pick<FetchEvent, 'request' | 'waitUntil'>): Promise<Response> {
+  const { request } = event
   const kept = await find(INDEX)
   if (kept === undefined) return fetch(request)
   let isLate = false
@@ -38,7 +39,7 @@ async function findIndex({ request, waitUntil }: Pick<FetchEvent, 'request' | 'w
   )
   // The next document is that of the server.
   const updated = answer.then(() => (isLate ? updateApp({ keep: 'app', files: [] }) : undefined))
-  waitUntil(updated.catch(() => undefined))
+  event.waitUntil(updated.catch(() => undefined))
   const response = await Promise.race([answer, late]).catch(() => kept)
   return [502, 503, 504].includes(response.status) ? kept : response
 }
