@@ -63,8 +63,8 @@ function isForbiddenCookie({ domain }) {
   return !('credentialless' in engineOfTests.lacks && SITE_HOST.test(domain))
 }
 
-/** The names under which the app itself remembers the tab, its pages, their keys and drafts. */
-const OF_APP = ['watchfire:disk', 'watchfire:pages', 'watchfire:tab', 'watchfire-keys', 'watchfire-drafts']
+/** The names under which the app itself remembers the tab, its pages, their keys, crowds and drafts. */
+const OF_APP = ['watchfire:crowds', 'watchfire:disk', 'watchfire:pages', 'watchfire:tab', 'watchfire-keys', 'watchfire-drafts']
 
 /** Asserts that the app around the page is unchanged, and that the browser has stored nothing but the app's own. */
 export async function assertAppUnchanged(visitor, { context, popups }, name) {
