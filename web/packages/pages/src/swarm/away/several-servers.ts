@@ -229,9 +229,10 @@ export class SeveralServers implements Topic {
         return { have: announced, peer_key: this.#self?.key }
       },
       first: () => {
-        // To one server at a time, and while nobody is known who has any of the page: otherwise its first block would arrive twice.
+        // To the first server alone, and while nobody is known who has any of the page: otherwise its first block would arrive twice.
         const { holders, partial } = this.#counts
-        const request = holders + partial > 0 || this.#others.size > 1 ? null : events.first()
+        const isFirst = this.#others.values().next().value === server
+        const request = holders + partial === 0 && isFirst ? events.first() : null
         first = request?.first ?? null
         return request
       },
