@@ -319,8 +319,8 @@ model: ## Compare the server with a model under random clients, from MODEL_SEEDS
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test all faults -- --nocapture
 
-sim-operators: # Simulate 1,000 servers that name each other as neighbours, from OPERATORS_SEED (7), and print which pages are found
-	OPERATORS=1000 $(CARGO) test --release $(LOCKED) -p watchfire-pages --lib operators -- --nocapture
+sim-operators: # Simulate OPERATORS (1,000) servers that name each other as neighbours, from OPERATORS_SEED (7), and print which pages are found
+	OPERATORS=$(or $(OPERATORS),1000) $(CARGO) test --release $(LOCKED) -p watchfire-pages --lib operators -- --nocapture
 
 sim-pictures: # Simulate swarms and fleets; writes docs/simulation/. EXPERIMENTS chooses some of swarms, netflix-32, equal-1000 and fleets
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

@@ -121,13 +121,14 @@ struct Figures {
     followed_max: usize,
 }
 
+/// The address of a server: a number, because a name would be looked up.
 fn origin(site: usize) -> String {
-    format!("https://11.0.{}.{}", site >> 8, site & 255)
+    format!("https://11.{}.{}.{}", site >> 16, site >> 8 & 255, site & 255)
 }
 
 fn index_of(origin: &str) -> usize {
-    let numbers: Vec<usize> = origin.rsplit(['.', '/']).flat_map(str::parse).take(2).collect();
-    numbers[1] << 8 | numbers[0]
+    let numbers: Vec<usize> = origin.rsplit(['.', '/']).flat_map(str::parse).take(3).collect();
+    numbers[2] << 16 | numbers[1] << 8 | numbers[0]
 }
 
 /// The limits of a server that names these.
@@ -432,13 +433,16 @@ fn quantile(sorted: &[usize], share: f64) -> usize {
 fn operators_find_each_others_pages_and_hardly_any_server_learns_a_cid_in_vain() {
     let seed = std::env::var("OPERATORS_SEED").map_or(7, |seed| seed.parse().expect("a number"));
     let size = match std::env::var("OPERATORS").as_deref() {
-        Ok(_) => Size {
-            servers: 1_000,
-            neighbours_max: 20,
-            pages: 100_000,
-            lookups: 10_000,
-            seconds: 90,
-        },
+        Ok(servers) => {
+            let servers = servers.parse().expect("a number");
+            Size {
+                servers,
+                neighbours_max: 20,
+                pages: servers * 100,
+                lookups: servers * 10,
+                seconds: 90,
+            }
+        }
         Err(_) => Size { servers: 100, neighbours_max: 4, pages: 2_000, lookups: 300, seconds: 30 },
     };
     let figures = run(&size, seed);
