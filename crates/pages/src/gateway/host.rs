@@ -34,8 +34,9 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(2);
 /// How long a page that a neighbour has is not searched for in libp2p. If nobody here has it by then, the
 /// neighbour may not admit guests.
 const NEIGHBOURS_WAIT: Duration = Duration::from_secs(20);
-/// The same before it is known whether a neighbour has it.
-const LOOKUP_WAIT: Duration = Duration::from_millis(500);
+/// The same before it is known whether a neighbour has it: a neighbour makes its filter once a second, and is asked
+/// for it once a second.
+const LOOKUP_WAIT: Duration = Duration::from_millis(2_500);
 
 /// The pause before the gateway tries again to listen on a port that is in use.
 const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -75,8 +76,8 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// Starts the gateway, and returns when the host listens. Its page clients connect with `connector`.
-    /// `elsewhere` has the pages that neighbours have, `None` without neighbours. With `retries`, a port that is in use is waited for in the
-    /// background: the server that this one replaces releases it soon.
+    /// `elsewhere` has the pages that neighbours have, `None` without neighbours. With `retries`, a port that is
+    /// in use is waited for in the background: the server that this one replaces releases it soon.
     pub fn start(
         settings: &P2pSettings,
         connector: SocketPairConnector,
