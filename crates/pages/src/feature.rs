@@ -155,7 +155,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
         Arc::new(shared.page_feature()),
         Arc::new(shared.sprite_feature()),
     ];
-    parts.extend(shared.neighbour_parts()?);
+    parts.extend(shared.neighbour_parts());
     if shared.has_rooms() {
         parts.push(Arc::new(RoomFeature));
     }
@@ -166,6 +166,8 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
 /// The foundation of a process, and the state that several parts of pages share.
 struct Shared<'a> {
     foundation: &'a Foundation<'a>,
+    /// The neighbours of the settings.
+    named: Vec<String>,
     /// `None` without a gateway and neighbours.
     availability: Option<Arc<Availability>>,
     deny_list: Arc<DenyList>,
@@ -180,7 +182,8 @@ impl<'a> Shared<'a> {
     fn new(foundation: &'a Foundation<'a>) -> Result<Self, PagesError> {
         let PageSettings { deny_file, .. } = foundation.settings.section();
         let deny_list = Arc::new(DenyList::open(&deny_file).map_err(PagesError::DenyFile)?);
-        let availability = availability(foundation)?;
+        let named = neighbours::origins(&foundation.settings.section())?;
+        let availability = availability(foundation, !named.is_empty());
         let pages = ReplicatedPages::new(
             PageRules::from(foundation.settings),
             foundation.seed,
@@ -192,6 +195,7 @@ impl<'a> Shared<'a> {
         );
         Ok(Shared {
             foundation,
+            named,
             availability,
             deny_list,
             pages: Arc::new(pages),
@@ -219,7 +223,7 @@ impl<'a> Shared<'a> {
                 link: self.foundation.link(part_name("deny_list")),
             }),
             availability: self.availability.clone(),
-            elsewhere: has_neighbours(settings)?.then(|| self.elsewhere.clone()),
+            elsewhere: (!self.named.is_empty()).then(|| self.elsewhere.clone()),
             own_client_key: (*own_client_key).clone(),
             host_metrics: is_gateway(self.foundation).then(HostMetrics::default),
             announced: stun::announced(&settings.section())?,
@@ -263,14 +267,13 @@ impl<'a> Shared<'a> {
     }
 
     /// The neighbours, if the settings name any, and their guests.
-    fn neighbour_parts(&self) -> Result<Vec<Arc<dyn Part>>, PagesError> {
+    fn neighbour_parts(&self) -> Vec<Arc<dyn Part>> {
         let settings: NeighbourSettings = self.foundation.settings.section();
-        let named = neighbours::origins(&settings)?;
-        let availability = self.availability.clone().filter(|_| !named.is_empty());
+        let availability = self.availability.clone().filter(|_| !self.named.is_empty());
         let neighbours = availability.map(|availability| {
             Arc::new(Neighbours::new(
                 settings.depth,
-                named.clone(),
+                self.named.clone(),
                 self.foundation.seed,
                 availability,
                 self.elsewhere.clone(),
@@ -279,10 +282,10 @@ impl<'a> Shared<'a> {
             ))
         });
         let known = neighbours.as_ref().map(|neighbours| neighbours.known().clone());
-        let guests = GuestFeature::new(settings, named, known.unwrap_or_default());
+        let guests = GuestFeature::new(settings, self.named.clone(), known.unwrap_or_default());
         let mut parts: Vec<Arc<dyn Part>> = vec![Arc::new(guests)];
         parts.extend(neighbours.map(|neighbours| neighbours as Arc<dyn Part>));
-        Ok(parts)
+        parts
     }
 
     fn visitor_feature(&self) -> VisitorFeature {
@@ -306,20 +309,15 @@ fn is_gateway(foundation: &Foundation<'_>) -> bool {
     p2p.is_on() && foundation.cluster.is_first_of_machine()
 }
 
-fn has_neighbours(settings: &Settings) -> Result<bool, PagesError> {
-    Ok(!neighbours::origins(&settings.section())?.is_empty())
-}
-
 /// The availability of pages, if any process asks for it. The processes without the gateway send theirs to the one
 /// that has it. So do the processes of machines without one: another machine may have it.
-fn availability(foundation: &Foundation<'_>) -> Result<Option<Arc<Availability>>, PagesError> {
+fn availability(foundation: &Foundation<'_>, has_neighbours: bool) -> Option<Arc<Availability>> {
     let Foundation { settings, .. } = foundation;
     let p2p: P2pSettings = settings.section();
-    let has_neighbours = has_neighbours(settings)?;
     let may_be_asked = p2p.is_on() || has_neighbours || settings.cluster.is_on();
     let knows_all = is_gateway(foundation) || has_neighbours;
     let link = || foundation.link(part_name("availability"));
-    Ok(may_be_asked.then(|| Arc::new(Availability::new(link(), knows_all))))
+    may_be_asked.then(|| Arc::new(Availability::new(link(), knows_all)))
 }
 
 /// The web client, the hosts of sites, the deny-list, the gateway and STUN.

@@ -17,6 +17,8 @@ const BROADCAST: u8 = 2;
 const CLIENT_BROADCAST: u8 = 3;
 /// The event and the type of such a broadcast.
 const CLIENT_BROADCAST_EVENT: &str = "broadcast";
+/// Its bytes before the fields: the kind, five lengths, and the encoding of the payload.
+const CLIENT_BROADCAST_HEAD: usize = 7;
 /// The payload of such a broadcast is JSON, and not bytes.
 const JSON_ENCODING: u8 = 1;
 
@@ -52,8 +54,9 @@ pub(super) fn decode_sent(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
 /// another kind. The last field of such a frame has hints for Supabase's own server, which are left out.
 pub(super) fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeError>> {
     (frame.first() == Some(&CLIENT_BROADCAST)).then(|| {
-        let ([join_ref, own_ref, topic, event, _hints], payload) = split_after(7, frame)?;
-        if frame[6] != JSON_ENCODING {
+        let ([join_ref, own_ref, topic, event, _hints], payload) =
+            split_after(CLIENT_BROADCAST_HEAD, frame)?;
+        if frame[CLIENT_BROADCAST_HEAD - 1] != JSON_ENCODING {
             return Err(DecodeError::BytesInBroadcast);
         }
         let payload: &RawValue = serde_json::from_str(text(payload)?)

@@ -59,7 +59,7 @@ impl PageSource {
         !self.sources.is_empty()
     }
 
-    /// Asks all peers for the page, unless one is known to have it, or they are asked already.
+    /// Asks all peers for the page, unless they are asked already or one is known to have it.
     pub fn look(&mut self) {
         if matches!(self.state, State::Lost) {
             self.state = State::AskingOthers(self.ask(None, OTHERS_TIMEOUT));

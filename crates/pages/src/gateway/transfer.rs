@@ -177,8 +177,9 @@ impl PageTransfer {
             self.look_pause = LOOK_PERIOD;
         }
         let last = self.last_looked_at.max(self.last_want_at);
-        let is_due = !self.has_wants() && last.elapsed() >= self.look_pause;
-        if is_due && !self.shared.router.is_open(&self.name, Direction::ToBrowsers) {
+        let is_due = last.elapsed() >= self.look_pause;
+        let is_unknown = !self.has_wants() && !self.source.is_known();
+        if is_due && is_unknown && !self.shared.router.is_open(&self.name, Direction::ToBrowsers) {
             self.last_looked_at = Instant::now();
             self.look_pause *= 2;
             self.source.look();

@@ -50,8 +50,8 @@ const FURTHER_BYTES_MAX: usize = 192 << 10;
 const BYTES_PER_SECOND: u64 = 64 << 10;
 /// The same, of a server that the settings do not name: together at most 4 MiB.
 const FURTHER_BYTES_PER_SECOND: u64 = 8 << 10;
-/// The share of the time in which the pages of one server may be looked up.
-const LOOKING_SHARE: u32 = 10;
+/// A server is asked again after this many times the time that it took to look its pages up.
+const PAUSE_AFTER_LOOKING: u32 = 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// After so many failures in a row, the pages of a neighbour count as gone.
 const FAILURES_MAX: u32 = 3;
@@ -375,7 +375,7 @@ impl<N: Network> Fetcher<N> {
         *etag = new;
         let rate = if self.is_named(origin) { BYTES_PER_SECOND } else { FURTHER_BYTES_PER_SECOND };
         let of_bytes = Duration::from_millis(bytes.len() as u64 * 1_000 / rate);
-        Ok(PERIOD.max(of_bytes).max(begun.elapsed() * LOOKING_SHARE))
+        Ok(PERIOD.max(of_bytes).max(begun.elapsed() * PAUSE_AFTER_LOOKING))
     }
 
     /// Notes that a server gave no filter, for this number of times in a row.

@@ -2,7 +2,8 @@
 //!
 //! Hashes of the CIDs, sorted, each written as the distance from the one before in Rice's code: 13 to 18.5 bits for
 //! a page. A server that has a CID learns whether the other one has the page, and is wrong for 1 of 65,536 CIDs if the
-//! other one has at most as many pages, or for 1 of 4,096 if it has a million. The format is in `docs/reference/protocols/neighbours.md`.
+//! other one has at most as many pages, or for 1 of 4,096 if it has a million. The format is in
+//! `docs/reference/protocols/neighbours.md`.
 
 use sha2::{Digest, Sha256};
 

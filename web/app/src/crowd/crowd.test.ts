@@ -130,6 +130,31 @@ describe('the crowd of a page', () => {
     expect(crowd.history.people).toEqual([2, 2, 2, 0, 0, 0, 1, 1])
   })
 
+  it('has a gap for the time in which the machine slept', () => {
+    const crowd = alone('page')
+    crowd.note(50)
+    seconds(60)
+    // The clock of the machine goes on, and the timers of the tab do not.
+    vi.setSystemTime(Date.now() + 8 * 3_600_000)
+    seconds(30)
+    crowd.note(1)
+    const { age, people } = crowd.history
+    expect(age).toBeCloseTo(8 * 3600 + 90, 0)
+    expect(people[0]).toBe(50)
+    expect(people.slice(1, -1).some((count) => count > 0)).toBe(false)
+  })
+
+  it('does not grow old when the clock of the machine was wrong before a reload', () => {
+    vi.setSystemTime(0)
+    const crowd = alone('page')
+    crowds.set('page', crowd)
+    crowd.note(6)
+    dispatchEvent(new Event('pagehide'))
+    crowds.clear()
+    vi.setSystemTime(Date.UTC(2026, 0))
+    expect(alone('page').history.age).toBe(0)
+  })
+
   it('is there after a reload of the only tab', () => {
     const crowd = alone('page')
     crowds.set('page', crowd)

@@ -48,23 +48,28 @@ export class Crowd {
 
   /** The history until now. */
   get history(): History {
+    this.#advance()
+    return this.#history
+  }
+
+  /** Counts the time since the last call. */
+  #advance(): void {
     const [now, time] = [performance.now(), Date.now()]
     const seconds = Math.min(STORED_MAX, Math.max(now - this.#at, time - this.#time) / 1000)
     this.#history = after(this.#history, seconds, seconds < ASLEEP ? this.#people : 0)
     this.#at = now
     this.#time = time
-    return this.#history
   }
 
   /** The server has counted the people. 0: this tab has lost the server. */
   note(people: number): void {
-    this.#history = this.history
+    this.#advance()
     this.#people = Math.max(0, people)
-    this.#history = this.history
+    this.#advance()
     if (this.#timer !== null) return
     this.#tellAll()
     this.#timer = setInterval(() => {
-      this.#history = this.history
+      this.#advance()
       this.#tellAll()
       store()
     }, TELL_MS)
