@@ -141,10 +141,15 @@ fn read_greeting(reader: &mut BufReader<TcpStream>) -> io::Result<String> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         reader.get_ref().set_read_timeout(Some(left))?;
-        if reader.read(&mut byte)? == 0 || byte == *b"\n" {
-            break;
+        match reader.read(&mut byte) {
+            // A signal, or a machine that stopped for a moment.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => match read? {
+                0 => break,
+                _ if byte == *b"\n" => break,
+                _ => line.extend(byte),
+            },
         }
-        line.extend(byte);
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
@@ -273,15 +278,19 @@ mod tests {
     fn a_server_that_is_not_an_agent_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
+        // The server accepts until the test ends: a closed listener would reset a connection that
+        // waits while the server has accepted one of another program.
         std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.write_all(b"220 smtp ready\r\n").unwrap();
-            // Read until the controller closes: closing earlier could reset its connection.
-            let _ = io::copy(&mut stream, &mut io::sink());
+            for mut stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    let _ = stream.write_all(b"220 smtp ready\r\n");
+                    // Read until the controller closes: closing earlier could reset its connection.
+                    let _ = io::copy(&mut stream, &mut io::sink());
+                });
+            }
         });
         let agent = AgentAddress { address, token: String::new() };
-        assert!(
-            connect(&agent).unwrap_err().to_string().ends_with("is not a Watchfire load agent")
-        );
+        let error = format!("{:#}", connect(&agent).unwrap_err());
+        assert!(error.ends_with("is not a Watchfire load agent"), "{error}");
     }
 }
