@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Blocks of one request to an upstream registry.
-pub const SEGMENT_BLOCKS: usize = 16;
+pub const SEGMENT_BLOCKS: usize = 4;
 
 /// Divides the missing blocks of a blob among several requests.
 ///

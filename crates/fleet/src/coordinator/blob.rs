@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use watchfire_types::{Instant, Rng};
 
-use super::{LEASE_TIME, Report};
+use super::{LEASE_TIME, REPORT_INTERVAL, Report};
 
 /// Hosts that are known for a blob. When the limit is reached, further ones get no leases, and are not
 /// named to others.
@@ -30,6 +30,8 @@ pub(super) struct Blob<P> {
     first_free: u32,
     swept_at: Instant,
     pub(super) used_at: Instant,
+    /// When the first host reported.
+    began_at: Instant,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,9 @@ pub(super) struct Host<P> {
     holder: Option<P>,
     /// Holders that sent nothing valid to this host.
     failed: Vec<P>,
+    /// Leases that it got so far, and whether it would take more.
+    granted: u32,
+    wants_leases: bool,
 }
 
 impl<P: Copy + Ord + Debug> Blob<P> {
@@ -58,6 +63,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             first_free: 0,
             swept_at: now,
             used_at: now,
+            began_at: now,
         }
     }
 
@@ -94,6 +100,8 @@ impl<P: Copy + Ord + Debug> Blob<P> {
                     transfers: 0,
                     holder: None,
                     failed: Vec::new(),
+                    granted: 0,
+                    wants_leases: false,
                 });
                 self.hosts.len() - 1
             }
@@ -114,6 +122,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         }
         let is_complete = present == [(0, segments)];
         self.hosts[place].is_downloading = !is_complete;
+        self.hosts[place].wants_leases = !is_complete && report.wanted_leases > 0;
         if is_complete {
             self.end_transfer(id);
         }
@@ -149,16 +158,31 @@ impl<P: Copy + Ord + Debug> Blob<P> {
     }
 
     /// Grants leases to a host. Returns all that it has.
-    pub(super) fn lease(&mut self, id: P, report: &Report, leases_max: usize) -> Vec<u32> {
+    pub(super) fn lease(
+        &mut self,
+        now: Instant,
+        id: P,
+        report: &Report,
+        leases_max: usize,
+    ) -> Vec<u32> {
         let has_holder = || (0..self.hosts.len()).any(|place| self.may_ask(id, place));
         // A segment counts as free if the others that have it do not send it.
         let takes_held = report.is_stalled && !(report.wants_holder && has_holder());
         let downloading = self.hosts.iter().filter(|host| host.is_downloading).count();
-        let own_max = (leases_max / downloading.max(1)).max(1);
+        // Others may be about to report.
+        let is_early = now.since(self.began_at) < REPORT_INTERVAL;
+        let own_max = if is_early { 1 } else { (leases_max / downloading.max(1)).max(1) };
+        let waiting = self.hosts.iter().filter(|host| host.wants_leases && host.id != id);
+        let least = waiting.map(|host| host.granted).min().unwrap_or(u32::MAX);
+        let Some(place) = self.places.get(&id).copied() else { return Vec::new() };
         let mut own: Vec<u32> = self.held_by(id).collect();
         let wanted = own.len() + report.wanted_leases as usize;
         let mut first = report.first;
         while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
+            // It is the turn of a host that had fewer.
+            if self.hosts[place].granted > least && self.leases.len() >= leases_max / 2 {
+                break;
+            }
             let first = first.take().filter(|segment| self.is_free(*segment));
             let free = first.or_else(|| self.next_free());
             let Some(segment) = free.or_else(|| self.next_held(id).filter(|_| takes_held)) else {
@@ -166,6 +190,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             };
             self.leases.insert(segment, id);
             own.push(segment);
+            self.hosts[place].granted += 1;
         }
         own
     }

@@ -11,14 +11,17 @@
 //! fetched. The answer is an [`Assignment`]: leases of segments, other hosts to ask for blocks, and the progress
 //! of the whole fleet.
 //!
-//! - **A lease** lets one host fetch one segment of 16 MiB. All hosts together have at most `leases_max` for a
+//! - **A lease** lets one host fetch one segment of 4 MiB. All hosts together have at most `leases_max` for a
 //!   blob, four by default: enough to fill the registry's link, few enough that a segment which is fetched twice
 //!   costs little. A segment is free while no host has it and none leases it. A host takes the segment that its
 //!   reader waits for, else the first free one.
-//! - **In numbers:** 1 GiB is 64 segments. Host 1 is alone when it reports, and gets segments 0 to 3. From then
-//!   on each of the 200 hosts has one at most: when host 1 reports segment 0, the next host that reports gets
-//!   segment 4, and so on to 63. Each answer also names up to eight hosts. So the registry sends one copy, and
-//!   the blocks spread from the hosts that fetched them.
+//! - **Leases go round**, because a host passes on what it fetches: leases at few hosts make their uplinks the
+//!   limit of all. So a host that had more leases than another one gets no further lease while half of them are
+//!   in use. In the first half second each host has one at most, since others may be about to report.
+//! - **In numbers:** 1 GiB is 256 segments. The first four of 200 hosts get one each. When host 1 reports
+//!   segment 0, the next host that reports gets segment 4, and so on to 255. Each answer also names up to eight
+//!   hosts. So the registry sends one copy, and the blocks spread from the hosts that fetched them. A host that
+//!   is alone has four leases after half a second.
 //! - **A host that is gone** keeps its lease for [`LEASE_TIME`], 1.8 s after its last report; then the segment is
 //!   free. A host that reports late because it has too much work is not gone: it tells its lag, and four times
 //!   the lag is added, 12 s at most ([`extended`]). A lease that it no longer names in `fetching` ends
@@ -153,7 +156,7 @@ impl<K: Clone + Ord, P: Copy + Ord + Debug> Coordinator<K, P> {
             let (leases, hosts, holder, progress) = (Vec::new(), Vec::new(), None, blob.progress);
             return Assignment { leases, hosts, holder, progress, report_within };
         }
-        let leases = blob.lease(id, report, leases_max);
+        let leases = blob.lease(now, id, report, leases_max);
         let downloading = blob.hosts.iter().filter(|host| host.is_downloading).count();
         let downloading = u32::try_from(downloading).unwrap_or(u32::MAX);
         let report_within = match leases.is_empty() {
@@ -243,11 +246,38 @@ mod tests {
         Report { segments, wanted_leases: 4, wanted_hosts: 8, ..Report::default() }
     }
 
+    /// The leases of host 1, half a second after its first report, if it is alone.
+    fn first_leases(coordinator: &mut Coordinator<&'static str, u32>, report: &Report) -> Vec<u32> {
+        let first = coordinator.handle_report(Instant::ZERO, &"a", 1, report).leases;
+        assert!(first.len() <= 1, "{first:?}");
+        let now = Report { fetching: first, ..report.clone() };
+        coordinator.handle_report(Instant::ZERO + REPORT_INTERVAL, &"a", 1, &now).leases
+    }
+
+    #[test]
+    fn hosts_that_report_together_get_a_lease_each_in_turn() {
+        let mut coordinator = coordinator();
+        let mut ask =
+            |id, report: &Report| coordinator.handle_report(Instant::ZERO, &"a", id, report).leases;
+        for id in 1..=4 {
+            assert_eq!(ask(id, &report(100)), [id - 1]);
+        }
+        assert!(ask(5, &report(100)).is_empty(), "four leases are in use");
+        // Host 1 has its segment. The next one is for host 5, which had none.
+        let done = Report { present: vec![(0, 1)], ..report(100) };
+        assert!(ask(1, &done).is_empty());
+        assert_eq!(ask(5, &report(100)), [4]);
+        // A host that takes no leases keeps nobody waiting.
+        ask(6, &Report { wanted_leases: 0, ..report(100) });
+        let done = Report { present: vec![(1, 2)], ..report(100) };
+        assert_eq!(ask(2, &done), [5]);
+    }
+
     #[test]
     fn one_host_gets_all_leases_and_several_share_them() {
         let mut coordinator = coordinator();
-        let at = Instant::ZERO;
-        assert_eq!(coordinator.handle_report(at, &"a", 1, &report(10)).leases, [0, 1, 2, 3]);
+        assert_eq!(first_leases(&mut coordinator, &report(10)), [0, 1, 2, 3]);
+        let at = Instant::ZERO + REPORT_INTERVAL;
         let waiting = coordinator.handle_report(at, &"a", 2, &report(10));
         assert_eq!((waiting.leases, waiting.hosts), (vec![], vec![1]));
         // Host 1 has a segment. Its share is two of four now, and host 2 gets the free one.
@@ -277,7 +307,8 @@ mod tests {
         coordinator.handle_report(Instant::ZERO, &"a", 1, &has);
         assert!(coordinator.handle_report(Instant::ZERO, &"a", 2, &report(2)).leases.is_empty());
         coordinator.handle_left(&"a", 1);
-        assert_eq!(coordinator.handle_report(Instant::ZERO, &"a", 2, &report(2)).leases, [0, 1]);
+        let later = Instant::ZERO + REPORT_INTERVAL;
+        assert_eq!(coordinator.handle_report(later, &"a", 2, &report(2)).leases, [0, 1]);
     }
 
     #[test]
@@ -305,7 +336,7 @@ mod tests {
     fn a_reader_decides_which_segment_is_first() {
         let mut coordinator = coordinator();
         let wanted = Report { first: Some(7), wanted_leases: 2, ..report(9) };
-        assert_eq!(coordinator.handle_report(Instant::ZERO, &"a", 1, &wanted).leases, [7, 0]);
+        assert_eq!(coordinator.handle_report(Instant::ZERO, &"a", 1, &wanted).leases, [7]);
     }
 
     #[test]
@@ -355,7 +386,8 @@ mod tests {
         let present = vec![(0, 1)];
         let mut ask = |id, is_stalled| {
             let report = Report { present: present.clone(), is_stalled, ..report(4) };
-            coordinator.handle_report(Instant::ZERO, &"a", id, &report).leases
+            let later = Instant::ZERO + REPORT_INTERVAL;
+            coordinator.handle_report(later, &"a", id, &report).leases
         };
         assert_eq!((ask(7, false), ask(7, true), ask(8, true)), (vec![], vec![1, 2, 3], vec![]));
     }
@@ -382,7 +414,7 @@ mod tests {
             wanted_hosts: u32::MAX,
             ..Report::default()
         };
-        assert_eq!(coordinator.handle_report(Instant::ZERO, &"a", 1, &bad).leases, [0, 1]);
+        assert_eq!(coordinator.handle_report(Instant::ZERO, &"a", 1, &bad).leases, [0]);
         let huge = Report { segments: u32::MAX, ..Report::default() };
         coordinator.handle_report(Instant::ZERO, &"b", 1, &huge);
         coordinator.handle_left(&"b", 1);

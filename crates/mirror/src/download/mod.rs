@@ -136,6 +136,12 @@ impl Downloads {
         }
     }
 
+    /// Grows while a host of a fleet receives bytes of any blob. On a busy link a blob waits for others.
+    pub(crate) fn arrivals(&self) -> u64 {
+        let from_registry = || self.counters.upstream_bytes.load(Ordering::Relaxed);
+        self.fleet.as_ref().map_or(0, |fleet| fleet.parts_received() + from_registry())
+    }
+
     /// The downloads that are running, in the order of their start.
     pub(crate) fn running(&self) -> Vec<RunningDownload> {
         let downloads = self.running.lock().downloads.clone();

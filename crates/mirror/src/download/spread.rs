@@ -83,6 +83,8 @@ pub(super) struct SpreadTask {
     pub(super) blocks_before: usize,
     /// The arrivals at all hosts, and since when there were no more.
     pub(super) arrivals: (u64, Instant),
+    /// The arrivals of all blobs at this host, and since when there were no more.
+    pub(super) link_arrivals: (u64, Instant),
     /// The holders that did not send the small blob.
     pub(super) failed_holders: BTreeSet<PeerId>,
     /// The block that a reader waits for, and since when.
@@ -130,6 +132,7 @@ impl SpreadTask {
             progress_at: Instant::now(),
             blocks_before: 0,
             arrivals: (0, Instant::now()),
+            link_arrivals: (0, Instant::now()),
             failed_holders: BTreeSet::new(),
             waited_for: None,
             is_growing: false,
@@ -326,11 +329,22 @@ impl SpreadTask {
         self.arrivals.1.elapsed() >= self.fleet.extend(time)
     }
 
+    /// Whether nothing has arrived for this time at this host, of any blob. On a busy link, a blob waits for others.
+    fn has_quiet_link_for(&mut self, time: Duration) -> bool {
+        let arrivals = self.task.downloads.arrivals();
+        if arrivals != self.link_arrivals.0 {
+            self.link_arrivals = (arrivals, Instant::now());
+        }
+        self.link_arrivals.1.elapsed() >= self.fleet.extend(time)
+    }
+
     /// Whether the other hosts send nothing.
     fn is_stalled(&mut self) -> bool {
         let is_absent = |neighbour: &Neighbour| neighbour.empty_answers > 0;
         let are_absent = !self.neighbours.is_empty() && self.neighbours.values().all(is_absent);
-        let sends_nothing = are_absent || self.has_no_arrivals_for(STALLED_AFTER);
+        let is_link_quiet = self.has_quiet_link_for(STALLED_AFTER);
+        let wait = if is_link_quiet { STALLED_AFTER } else { SLOW_BLOCK_MAX };
+        let sends_nothing = are_absent || self.has_no_arrivals_for(wait);
         !self.failed_holders.is_empty() || (self.leases.is_empty() && sends_nothing)
     }
 

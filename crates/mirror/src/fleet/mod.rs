@@ -83,8 +83,9 @@ use message::Contact;
 const CONNECTIONS_MAX: u32 = 4096;
 /// Handshakes in each direction at a time. Further ones are rejected, and tried again.
 const HANDSHAKES_MAX: u32 = 256;
-const PROTOCOL: &str = "/watchfire/mirror/1.0.0";
-const DHT_PROTOCOL: &str = "/watchfire/mirror/kad/1.0.0";
+/// It counts up when hosts of two versions would not understand each other: then they are two fleets.
+const PROTOCOL: &str = "/watchfire/mirror/1.1.0";
+const DHT_PROTOCOL: &str = "/watchfire/mirror/kad/1.1.0";
 /// How long a request may take, with the time that its receiver waits for news.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator may take. After it the next closest host coordinates.

@@ -72,10 +72,12 @@ pub(super) async fn respond(
     if method == Method::GET && size > 0 {
         let (next, end) = (bytes.start, bytes.end);
         let mut reader = Reader { shared: shared.clone(), blob, download, next, end };
-        // Without the first block there is nothing to promise the client, unless other hosts have it.
+        // Without the first block there is nothing to promise the client, unless the blob is on its way, or
+        // waits for others that the link of this host carries.
+        let arrivals = shared.downloads.arrivals();
         let first = match timeout_at(deadline, reader.next_bytes()).await {
             Ok(first) => first?,
-            Err(_) if reader.is_progressing() => None,
+            Err(_) if reader.is_progressing() || shared.downloads.arrivals() > arrivals => None,
             Err(_) => return Err(ContentError::NoByte),
         };
         *response.body_mut() = body(first, reader);
@@ -154,16 +156,17 @@ impl Reader {
     async fn wait_for(&self, mut download: Download, block: usize) -> Result<(), ReadError> {
         let limit = self.shared.extend(self.shared.settings.progress_timeout);
         let progress = download.clone();
-        let mut count = progress.progress().count();
+        let count_now = || (progress.progress().count(), self.shared.downloads.arrivals());
+        let mut count = count_now();
         let mut arrived = std::pin::pin!(download.block(&self.blob, block));
         let deadline = Instant::now() + limit * WAIT_FACTOR;
         loop {
             let stalled_at = deadline.min(Instant::now() + limit);
             match timeout_at(stalled_at, &mut arrived).await {
                 Ok(arrived) => return arrived.map_err(ReadError::Download),
-                Err(_) if progress.progress().count() == count => return Err(ReadError::Stalled),
+                Err(_) if count_now() == count => return Err(ReadError::Stalled),
                 Err(_) if Instant::now() >= deadline => return Err(ReadError::Stalled),
-                Err(_) => count = progress.progress().count(),
+                Err(_) => count = count_now(),
             }
         }
     }

@@ -1,13 +1,17 @@
 //! Hosts of one fleet.
 
 use std::fs::File;
+use std::io::{BufReader, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::sync::{Arc, Barrier};
+use std::thread::sleep;
+use std::time::Duration;
 
 use watchfire_mirror::oci::Digest;
 use watchfire_mirror::{FleetSettings, MirrorSettings};
-use watchfire_testkit::{HttpServer, eventually_async, response};
+use watchfire_testkit::{HttpServer, Received, eventually_async, response, serve};
 
 use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_response, mirror};
 
@@ -97,4 +101,48 @@ async fn a_host_with_a_damaged_copy_is_passed_over_and_the_registry_is_asked() {
         assert!(server.count("GET", &path) >= before + 2, "both hosts asked the registry");
         assert_eq!(hosts[0].get(&path).await.body, *layer);
     }
+}
+
+/// Containerd would fetch the layer from the registry itself, although it is behind others in the queue of the link.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_that_waits_behind_another_one_on_a_busy_link_is_not_absent() {
+    let (busy, waiting) = (vec![1_u8; 1 << 20], b"a layer that comes late".to_vec());
+    let (busy_digest, digest) = (Digest::sha256(&busy), Digest::sha256(&waiting));
+    let (layers, is_sent) = ([busy, waiting.clone()], Arc::new(Barrier::new(2)));
+    let registry = serve(move |mut stream| {
+        let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+        while let Some(seen) = Received::read(&mut reader) {
+            let layer = layers.iter().find(|one| seen.path.contains(&Digest::sha256(one).hex()));
+            let answer = response("200 OK", &[], layer.expect("a layer"));
+            let is_busy = answer.len() > 1 << 20;
+            let parts = match seen.method.as_str() {
+                "HEAD" => vec![head_only(answer)],
+                _ if is_busy => answer.chunks(answer.len() / 100).map(<[u8]>::to_vec).collect(),
+                _ => {
+                    is_sent.wait();
+                    vec![answer]
+                }
+            };
+            for (number, part) in parts.iter().enumerate() {
+                // The client may have left.
+                let _ = stream.write_all(part);
+                if parts.len() > 1 {
+                    sleep(Duration::from_millis(20));
+                }
+                if number == 90 {
+                    is_sent.wait();
+                }
+            }
+        }
+    });
+    let upstreams = [format!("registry.example=http://{registry}")];
+    let host = mirror(&upstreams, |settings| {
+        fleet(Vec::new())(settings);
+        settings.first_byte_timeout = Duration::from_millis(500);
+    })
+    .await;
+    let (busy_path, path) = (format!("/v2/a/blobs/{busy_digest}"), format!("/v2/a/blobs/{digest}"));
+    let (first, second) = tokio::join!(host.get(&busy_path), host.get(&path));
+    assert_eq!((first.status, first.body.len()), (200, 1 << 20));
+    assert_eq!((second.status, second.body), (200, waiting));
 }

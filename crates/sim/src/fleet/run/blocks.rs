@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use watchfire_fleet::Learned;
+use watchfire_types::Instant;
 
 use super::{FleetMessage, REGISTRY, Simulation, Timer};
 use crate::fleet::host::{HostId, Lease, Waiter};
@@ -13,6 +14,8 @@ use crate::fleet::image::Layer;
 const TICK: Duration = Duration::from_millis(250);
 /// When no new block arrives for this time, a host fetches leased blocks that other hosts should have.
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
+/// How long it waits for them while any block arrives.
+const SLOW_BLOCK_MAX: Duration = Duration::from_secs(10);
 
 impl Simulation<'_> {
     /// Asks the registry for the blocks of a segment whose hashes no host told, or for all.
@@ -140,8 +143,12 @@ impl Simulation<'_> {
         let one = &mut self.hosts[host as usize];
         let expired = one.waiters.extract_if(.., |waiter| waiter.expires_at <= now);
         let expired: Vec<Waiter> = expired.collect();
+        let received_at = one.received_at.map_or(Instant::ZERO, |(_, last)| last);
         let is_stalled = |lease: &Lease| {
-            lease.asked.is_empty() && now.since(lease.progress_at) >= KNOWN_BLOCK_WAIT
+            let wait = now.since(lease.progress_at);
+            let is_quiet = now.since(received_at) >= KNOWN_BLOCK_WAIT;
+            lease.asked.is_empty()
+                && (wait >= SLOW_BLOCK_MAX || (is_quiet && wait >= KNOWN_BLOCK_WAIT))
         };
         let stalled: Vec<(Layer, u32)> = one
             .downloads
