@@ -21,8 +21,8 @@
 //!
 //! A blob of one block is sent as a whole. A holder that does not send it is not named to the same host again; when
 //! no other holder is left, that host gets the lease. A host that is asked for a blob which it has no more tells the
-//! coordinator. When nothing arrives at any host for 2 s, or the asked hosts have nothing, a host may fetch segments
-//! that others have; after 30 s it fetches the blob alone. When no new block arrives for a second, a host fetches also the blocks
+//! coordinator. When nothing arrives at any host for 2 s (10 s while this host receives other blobs), or the asked hosts
+//! have nothing, a host may fetch segments that others have; after 30 s it fetches the blob alone. When no new block arrives for a second, a host fetches also the blocks
 //! of its segments that other hosts should send. When the registry sends nothing for 3 s, it takes no lease for
 //! 10 s, so that another host tries.
 //!
