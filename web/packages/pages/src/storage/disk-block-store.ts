@@ -6,10 +6,12 @@ import type { Disk } from './disk.ts'
 import { BATCH_BYTES, memoryBytesOf, readAll, takeBatch, type UnwrittenBlock } from './unwritten.ts'
 
 /**
- * A page of at most this many bytes waits for `BATCH_MS` before the disk is opened, so that opening does not delay its first view. A
+ * A page of at most this many bytes waits for `FIRST_MS` before the disk is opened, so that opening does not delay its first view. A
  * live page does not wait: without its heads nobody finds its entries.
  */
 const DISK_FROM_BYTES = 4 << 20
+/** A reload within this time, and that of the write, loses the page. */
+const FIRST_MS = 100
 /** The longest wait of a block for others. */
 const BATCH_MS = 500
 /** Bytes that may wait for the disk. When the limit is reached, `room` makes callers wait. */
@@ -162,7 +164,7 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     switch (this.#home) {
       case 'undecided':
         if (this.#unwrittenBytes > DISK_FROM_BYTES || this.#note !== null) void this.#open()
-        else if (!this.#isUnwritable) this.#stopTimer ??= this.#deps.after(BATCH_MS, () => void this.flush())
+        else if (!this.#isUnwritable) this.#stopTimer ??= this.#deps.after(FIRST_MS, () => void this.flush())
         return
       case 'disk':
         if (this.#unwrittenBytes >= BATCH_BYTES) void this.#write()
