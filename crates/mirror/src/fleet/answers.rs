@@ -41,14 +41,17 @@ pub(super) async fn answer_all(fleet: Arc<Fleet>) {
         let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
         let fleet = fleet.clone();
         running.spawn(async move {
-            match decode::<Request>(&request.bytes) {
-                Ok((head, _)) => {
-                    let (response, body) = answer(&fleet, request.peer, head).await;
-                    // The peer may be gone.
-                    let _ = request.reply.send(encode(&response, &body));
+            let (response, body) = match decode::<Request>(&request.bytes) {
+                Ok((head, _)) => answer(&fleet, request.peer, head).await,
+                Err(error) => {
+                    tracing::debug!(peer = %request.peer, %error, "an invalid request");
+                    // A host of a later version may ask something new. Without an answer it would pass this
+                    // host over.
+                    (Response::Absent, Bytes::new())
                 }
-                Err(error) => tracing::debug!(peer = %request.peer, %error, "an invalid request"),
-            }
+            };
+            // The peer may be gone.
+            let _ = request.reply.send(encode(&response, &body));
             drop(permit);
         });
     }
