@@ -270,7 +270,7 @@ impl Fleet {
             coordinator: Mutex::new(Coordinator::new(leases, u64::from_be_bytes(seed))),
             reported: Notify::new(),
             contacts: Mutex::default(),
-            credentials: Credentials::new(upstreams),
+            credentials: Credentials::new(upstreams, catalog.clone()),
             announcements: Announcements::default(),
             downloads: Mutex::default(),
             urgent: Mutex::default(),

@@ -2,6 +2,7 @@
 
 mod fleet;
 mod http_answers;
+mod liar;
 mod registries;
 mod support;
 mod tenants;
