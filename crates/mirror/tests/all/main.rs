@@ -4,5 +4,6 @@ mod fleet;
 mod http_answers;
 mod liar;
 mod registries;
+mod signatures;
 mod support;
 mod tenants;
