@@ -388,6 +388,7 @@ fn listening_swarm(
         keypair,
         settings.swarm_key,
         settings.network_key,
+        settings.network_key_before,
         settings.limits.dial_timeout,
     )?;
     let config = Config::with_tokio_executor()

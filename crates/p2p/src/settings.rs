@@ -45,6 +45,9 @@ pub struct HostSettings {
     /// their handshakes, which fail otherwise. It costs no second encryption, as a swarm key does.
     /// Such networks use TCP only, so QUIC addresses are rejected.
     pub network_key: Option<[u8; 32]>,
+    /// The key that `network_key` replaces. A peer with only one of the two is a member too, so the
+    /// hosts of a network can get a new key one after the other.
+    pub network_key_before: Option<[u8; 32]>,
     /// The file of the host's key pair, which is created at the first start. With `None` the host
     /// has a new identity at each start.
     pub identity: Option<PathBuf>,
@@ -82,6 +85,7 @@ impl Default for HostSettings {
             dht_peers: Vec::new(),
             swarm_key: None,
             network_key: None,
+            network_key_before: None,
             identity: None,
             dht: Dht::Off,
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),

@@ -43,13 +43,16 @@ pub(crate) fn build(
     keypair: &Keypair,
     swarm_key: Option<[u8; 32]>,
     network_key: Option<[u8; 32]>,
+    network_key_before: Option<[u8; 32]>,
     dial_timeout: Duration,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, StartError> {
     let failed = |error: &dyn std::fmt::Display| StartError::Transport(error.to_string());
     let security = Security {
         tls: Tls::new(keypair).map_err(|e| failed(&e))?,
         noise: noise::Config::new(keypair).map_err(|e| failed(&e))?,
-        membership: network_key.as_ref().map(Membership::new),
+        membership: network_key
+            .as_ref()
+            .map(|key| Membership::new(key, network_key_before.as_ref())),
     };
     let tcp = NewPort(tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)));
     let tcp = tcp.and_then(move |socket, _| async move {
@@ -107,7 +110,7 @@ impl UpgradeInfo for Security {
     fn protocol_info(&self) -> Self::InfoIter {
         match &self.membership {
             None => [TLS, NOISE].iter().copied(),
-            Some(_) => [MEMBER_TLS].iter().copied(),
+            Some(membership) => membership.protocols().iter().copied(),
         }
     }
 }
@@ -116,16 +119,15 @@ impl Security {
     async fn check<C: AsyncRead + AsyncWrite + Unpin>(
         self,
         (peer, mut stream): (PeerId, tls::TlsStream<C>),
+        protocol: &str,
     ) -> io::Result<(PeerId, Secured<C>)> {
         if let Some(membership) = &self.membership {
-            membership.verify(&mut stream).await?;
+            membership.verify(&mut stream, protocol).await?;
         }
         Ok((peer, BufWriter::with_capacity(WRITE_BUFFER_BYTES, Either::Left(stream))))
     }
 }
 
-/// TLS, and then the codes of [`membership`].
-const MEMBER_TLS: &str = "/watchfire/tls-membership/1.0.0";
 const TLS: &str = "/tls/1.0.0";
 const NOISE: &str = "/noise";
 
@@ -139,10 +141,11 @@ where
 
     fn upgrade_inbound(self, socket: C, info: Self::Info) -> Self::Future {
         match info {
-            TLS | MEMBER_TLS => {
-                self.tls.clone().accept(socket).and_then(|stream| self.check(stream)).boxed()
+            NOISE => self.noise.upgrade_inbound(socket, info).map(encrypted_by_noise).boxed(),
+            _ => {
+                let accepted = self.tls.clone().accept(socket);
+                accepted.and_then(|stream| self.check(stream, info)).boxed()
             }
-            _ => self.noise.upgrade_inbound(socket, info).map(encrypted_by_noise).boxed(),
         }
     }
 }
@@ -157,10 +160,11 @@ where
 
     fn upgrade_outbound(self, socket: C, info: Self::Info) -> Self::Future {
         match info {
-            TLS | MEMBER_TLS => {
-                self.tls.clone().connect(socket).and_then(|stream| self.check(stream)).boxed()
+            NOISE => self.noise.upgrade_outbound(socket, info).map(encrypted_by_noise).boxed(),
+            _ => {
+                let connected = self.tls.clone().connect(socket);
+                connected.and_then(|stream| self.check(stream, info)).boxed()
             }
-            _ => self.noise.upgrade_outbound(socket, info).map(encrypted_by_noise).boxed(),
         }
     }
 }

@@ -12,7 +12,7 @@ const ISSUER = 'token-server.test'
 
 const base64url = (data) => Buffer.from(data).toString('base64url')
 
-/** Gives tokens to one user, for the repositories of a team. */
+/** Gives tokens to one user for all repositories, and to each tenant for those that begin with its name. */
 export class TokenServer {
   /** Every request: its method, and the kind of its credential. */
   requests = []
@@ -22,8 +22,8 @@ export class TokenServer {
   #certificate
   #key
 
-  static async start(folder, { user, password, refreshToken }) {
-    const server = new TokenServer(folder, { user, password, refreshToken })
+  static async start(folder, known) {
+    const server = new TokenServer(folder, known)
     await listen(server.#server)
     return server
   }
@@ -45,18 +45,19 @@ export class TokenServer {
     return `auth: {token: {realm: "${this.url}", service: "${SERVICE}", issuer: "${ISSUER}", rootcertbundle: "${this.certificateFile}"}}`
   }
 
-  async #handle(request, response, { user, password, refreshToken }) {
+  async #handle(request, response, { user, password, refreshToken, tenants = [] }) {
     const chunks = []
     for await (const chunk of request) chunks.push(chunk)
     const isPost = request.method === 'POST'
     const query = isPost ? new URLSearchParams(Buffer.concat(chunks).toString()) : new URL(request.url, 'http://localhost').searchParams
-    const basic = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
-    const isKnown = isPost ? query.get('refresh_token') === refreshToken : request.headers.authorization === basic
+    const sends = (name, secret) => request.headers.authorization === `Basic ${Buffer.from(`${name}:${secret}`).toString('base64')}`
+    const isKnown = isPost ? query.get('refresh_token') === refreshToken : sends(user, password)
+    const tenant = isPost ? undefined : tenants.find((one) => sends(one.user, one.password))
     const credential = isPost ? 'refresh token' : request.headers.authorization ? 'password' : 'none'
     this.requests.push({ method: request.method, credential, scope: query.get('scope') })
-    if (credential !== 'none' && !isKnown) return void response.writeHead(401).end()
+    if (credential !== 'none' && !isKnown && !tenant) return void response.writeHead(401).end()
     const [, name, actions] = (query.get('scope') ?? '').split(':')
-    const isAllowed = isKnown || name?.startsWith('public/')
+    const isAllowed = isKnown || ['public', tenant?.user].includes(name?.split('/')[0])
     const token = this.token(name, isAllowed ? actions?.split(',') : [])
     const answer = isPost ? { access_token: token } : { token }
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ ...answer, expires_in: this.expiresIn }))

@@ -1,14 +1,15 @@
 // Mirrors of several hosts pull an image together while hosts, the registry or a member of the fleet fail.
 
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { Fleet, PullError, newFleetKey, pullAgain, pullImage, pullImageSoon, pullOne } from '../lib/fleet.mjs'
+import { Fleet, PullError, newFleetKey, pullAgain, pullImage, pullImageSoon, pullOne, statusOf } from '../lib/fleet.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 
@@ -202,6 +203,100 @@ describe('a host that fails', () => {
     const [{ error }] = await ended([small])
     assert.equal(error?.status, 404, error?.message)
     assert.match(error.message, /--store-bytes-max/)
+  })
+
+  it('sends its clients to the registry when its disk is full, and the others have the blob', { timeout: TEST_MS }, async (t) => {
+    await startFleet(3)
+    const store = path.join(path.dirname(fleet.hosts[0].store), `host-${fleet.hosts.length}`)
+    mkdirSync(store)
+    const mount = 'mount -t tmpfs -o size=4m none "$0" && exec "$@"'
+    const within = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, store]
+    if (spawnSync(within[0], [...within.slice(1), 'true']).status !== 0) {
+      return t.skip('this machine does not allow mounting a small file system')
+    }
+    const full = await fleet.add({ within })
+    await newImage([6 * MIB])
+    const { ended } = await pullEverywhere()
+    assertPulled(await ended(others(full)))
+    const [{ error }] = await ended([full])
+    assert.ok(error instanceof PullError && (error.isCut || error.status === 404), String(error))
+    await assert.rejects(pullLayer(full), { status: 404 })
+    assert.match(full.mirror.stderr, /the disk of the store is full/)
+    assertSent(2)
+  })
+})
+
+describe('a fleet that changes while it pulls', () => {
+  const knows = async (host) => (await statusOf(host)).fleet.known_hosts
+
+  it('gets a new key, one host after the other, without a failed pull', { timeout: 2 * TEST_MS }, async () => {
+    await startFleet(3)
+    const old = fleet.key
+    const key = newFleetKey(path.join(folder, `key-${names++}`))
+    for (const args of [['--fleet-key-before', old], []]) {
+      for (const host of [...fleet.hosts]) {
+        const { ended } = await pullSlowly(0.2)
+        await host.mirror.stop()
+        Object.assign(host, { key, args })
+        await fleet.run(host)
+        await waitUntil(async () => (await Promise.all(fleet.hosts.map(knows))).every((count) => count === 2), 'all hosts know each other')
+        assertPulled(await ended(others(host)))
+        await pullLayerAgain(host)
+        // The host that stopped may have coordinated the layer, so that another host began to fetch it too.
+        assertSent(2.1)
+      }
+    }
+    upstream.bytesPerSecond = Infinity
+    await newImage([3 * MIB])
+    const { ended } = await pullEverywhere()
+    assertPulled(await ended(fleet.hosts))
+    assertSent(1.1)
+    const late = await fleet.add({ key: old })
+    await pullLayerAgain(late)
+    assert.equal(await knows(late), 0, 'the old key is of no use')
+  })
+
+  it('goes on when the clock of a host is a day ahead or behind', { timeout: TEST_MS }, async (t) => {
+    const source = path.join(folder, 'clock.c')
+    const library = path.join(folder, 'clock.so')
+    writeFileSync(
+      source,
+      `#define _GNU_SOURCE
+      #include <stdlib.h>
+      #include <sys/syscall.h>
+      #include <time.h>
+      #include <unistd.h>
+      int clock_gettime(clockid_t clock, struct timespec *time) {
+        long result = syscall(SYS_clock_gettime, clock, time);
+        if (result == 0 && clock == CLOCK_REALTIME) time->tv_sec += atol(getenv("CLOCK_OFFSET"));
+        return result;
+      }`,
+    )
+    if (spawnSync('cc', ['-shared', '-fPIC', '-o', library, source]).status !== 0) return t.skip('there is no C compiler')
+    await startFleet(1)
+    const day = 86_400
+    for (const offset of [day, -day]) {
+      await fleet.add({ within: ['env', `LD_PRELOAD=${library}`, `CLOCK_OFFSET=${offset}`] })
+    }
+    await fleet.isConnected()
+    await newImage([3 * MIB, 1000])
+    for (const { mirror } of fleet.hosts) await pullImage(mirror.port, 'app', 'v1', image)
+    assertSent(1.1)
+    const days = fleet.hosts.map(({ mirror }) => (Date.parse(mirror.stderr.split(' ')[0]) - Date.now()) / 1000 / day)
+    assert.deepEqual(
+      days.map((one) => Math.round(one) || 0),
+      [0, 1, -1],
+    )
+
+    // From now on their clocks are right, and they have records of a day that has not begun, or that is over.
+    for (const host of fleet.hosts.slice(1)) {
+      await fleet.killHost(host)
+      host.within = []
+      await fleet.run(host)
+    }
+    await fleet.isConnected()
+    for (const { mirror } of fleet.hosts) await pullImage(mirror.port, 'app', 'v1', image)
+    assertSent(1.1)
   })
 })
 

@@ -1,14 +1,14 @@
 // Mirrors of several hosts pull an image together, and each byte leaves the registry once.
 
 import assert from 'node:assert/strict'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
 import { BridgedHosts } from '../lib/bridged-hosts.mjs'
 import { Containerd } from '../lib/containerd.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { Fleet, PullError, pullImage, pullImageSoon, pullOne } from '../lib/fleet.mjs'
+import { Fleet, PullError, pullImage, pullImageSoon, pullOne, statusOf } from '../lib/fleet.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { Podman } from '../lib/podman.mjs'
 import { run } from '../lib/program.mjs'
@@ -125,8 +125,40 @@ describe('a fleet of mirrors', () => {
   })
 })
 
+describe('the log of a fleet', () => {
+  it('says for each blob which bytes came from whom', { timeout: 60_000 }, async () => {
+    await startFleet(3)
+    const image = await newImage([20 * MIB, 1000])
+    await Promise.all(fleet.hosts.map((host) => pull(host, image)))
+    const ids = await Promise.all(fleet.hosts.map(async (host) => (await statusOf(host)).fleet.peer_id))
+    for (const blob of image.blobs) {
+      const line = new RegExp(
+        `INFO watchfire_mirror::audit: fetched a blob digest=${digestOf(blob)} repository="127\\.0\\.0\\.1:${upstream.port}/team/app" ` +
+          'registry_bytes=(\\d+) host_bytes=(\\d+) hosts="(.*)"',
+      )
+      let fromRegistry = 0
+      for (const [index, { mirror }] of fleet.hosts.entries()) {
+        const found = await waitUntil(() => line.exec(mirror.stderr), 'the log has the blob')
+        const sent = found[3] ? found[3].split(' ').map((part) => part.split('=')) : []
+        assert.equal(
+          sent.reduce((sum, [, bytes]) => sum + Number(bytes), 0),
+          Number(found[2]),
+        )
+        for (const [id] of sent) assert.ok(ids.includes(id) && id !== ids[index], `${id} sent bytes`)
+        assert.ok(Number(found[1]) + Number(found[2]) >= blob.length)
+        fromRegistry += Number(found[1])
+      }
+      assert.equal(fromRegistry, Math.round(upstream.copiesOf(blob) * blob.length))
+    }
+  })
+})
+
 describe('a fleet with credentials', () => {
-  const USER = { user: 'ann', password: 'se:cret', refreshToken: 'refresh-1' }
+  const TENANTS = [
+    { user: 'eve', password: 'a' },
+    { user: 'ben', password: 'b' },
+  ]
+  const USER = { user: 'ann', password: 'se:cret', refreshToken: 'refresh-1', tenants: TENANTS }
   let tokens
   let closed
 
@@ -184,6 +216,64 @@ describe('a fleet with credentials', () => {
     const colleague = await fleet.add({ args: credentials('ann:se:cret') })
     assert.deepEqual([...(await pullSoon(colleague, image)).sources], ['fleet'])
     await assertRefused(none)
+  })
+
+  it('keeps the images of two tenants apart', { timeout: 120_000 }, async () => {
+    await upstream.stop()
+    upstream = await FaultyRegistry.start(closed)
+    const shared = makeImage([2 * MIB])
+    const repositories = {}
+    for (const { user } of TENANTS) {
+      repositories[user] = [shared, makeImage([2 * MIB, 1000])]
+      const headers = { authorization: `Bearer ${tokens.token(`${user}/app`)}` }
+      for (const [index, image] of repositories[user].entries()) await push(closed, `${user}/app`, `v${index}`, image, headers)
+    }
+    await startFleet(1, ['--allow-redirect', '127.0.0.0/8'])
+    const owners = ['none', 'eve', 'ben', 'eve', 'ben']
+    for (const owner of owners.slice(1)) {
+      const { user, password } = TENANTS.find((one) => one.user === owner)
+      await fleet.add({ args: credentials(`${user}:${password}`) })
+    }
+    await fleet.isConnected()
+
+    const digestsOf = (user) => (repositories[user] ?? []).flatMap(({ manifest, blobs }) => [manifest, ...blobs].map(digestOf))
+    const manifests = new Set(Object.values(repositories).flatMap((images) => images.map(({ digest }) => digest)))
+    const names = [...new Set(['eve', 'ben'].flatMap(digestsOf))].map((digest) => [digest, manifests.has(digest) ? 'manifests' : 'blobs'])
+    let seed = 7
+    const random = (end) => {
+      seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0
+      return Math.floor((seed / 2 ** 32) * end)
+    }
+    const ask = async (host, user, [digest, kind], method) => {
+      const answer = await fetch(fleet.hosts[host].mirror.http(`/v2/${user}/app/${kind}/${digest}`), { method })
+      const bytes = Buffer.from(await answer.arrayBuffer())
+      const what = `${method} ${kind} ${digest} of ${user} at a host of ${owners[host]}`
+      if (owners[host] !== user || !digestsOf(user).includes(digest)) return assert.ok([401, 403, 404].includes(answer.status), what)
+      assert.equal(answer.status, 200, what)
+      if (method === 'GET') assert.equal(digestOf(bytes), digest, what)
+    }
+    const client = async () => {
+      for (let step = 0; step < 60; step++) {
+        await ask(random(owners.length), TENANTS[random(2)].user, names[random(names.length)], random(3) ? 'GET' : 'HEAD')
+      }
+    }
+    await Promise.all(Array.from({ length: 5 }, client))
+
+    for (const [index, { store }] of fleet.hosts.entries()) {
+      const files = readdirSync(store, { recursive: true }).map((file) => path.basename(file))
+      for (const [digest] of names) {
+        const isStored = files.some((file) => file.includes(digest.slice(7)))
+        assert.ok(!isStored || digestsOf(owners[index]).includes(digest), `a host of ${owners[index]} stores ${digest}`)
+      }
+    }
+    const received = await Promise.all(fleet.hosts.map(async (host) => (await statusOf(host)).downloads.host_bytes))
+    assert.equal(received[0], 0)
+    for (const [one, other] of [
+      [1, 3],
+      [2, 4],
+    ]) {
+      assert.ok(received[one] + received[other] > MIB, `the hosts of ${owners[one]} share`)
+    }
   })
 })
 

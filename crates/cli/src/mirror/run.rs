@@ -113,6 +113,10 @@ struct Options {
     /// have the same.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY")]
     fleet_key: Option<PathBuf>,
+    /// The file with the key that --fleet-key replaces. Hosts with either key connect to this one, so
+    /// the hosts of a fleet can get a new key one after the other.
+    #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY_BEFORE")]
+    fleet_key_before: Option<PathBuf>,
     /// The level of the log, or a filter such as "info,watchfire_mirror=debug" (default: info).
     #[arg(long, value_name = "LEVEL", env = "WATCHFIRE_MIRROR_LOG_LEVEL")]
     log_level: Option<String>,
@@ -180,6 +184,7 @@ impl Options {
             mdns: self.mdns.or(other.mdns),
             region: self.region.or(other.region),
             fleet_key: self.fleet_key.or(other.fleet_key),
+            fleet_key_before: self.fleet_key_before.or(other.fleet_key_before),
             log_level: self.log_level.or(other.log_level),
             connections_per_blob: self.connections_per_blob.or(other.connections_per_blob),
         }
@@ -235,6 +240,7 @@ impl Options {
                 ("--mdns", self.mdns == Some(true)),
                 ("--region", self.region.is_some()),
                 ("--fleet-key", self.fleet_key.is_some()),
+                ("--fleet-key-before", self.fleet_key_before.is_some()),
             ];
             if let Some((option, _)) = unused.iter().find(|(_, is_set)| *is_set) {
                 anyhow::bail!(
@@ -259,6 +265,7 @@ impl Options {
             );
         }
         let region = self.region.as_deref().map(str::parse::<Region>).transpose();
+        let before = self.fleet_key_before.as_deref().map(read_swarm_key).transpose();
         let default = MirrorSettings::default();
         let store = self.store.clone().unwrap_or(default.store);
         Ok(Some(FleetSettings {
@@ -270,6 +277,7 @@ impl Options {
             key: read_swarm_key(key).context(
                 "cannot join a fleet: no valid --fleet-key; make the file with `watchfire mirror key > FILE`",
             )?,
+            key_before: before.context("cannot join a fleet: no valid --fleet-key-before")?,
             identity: Some(store.join("identity")),
             leases_per_blob: self.connections_per_blob.unwrap_or(default.connections_per_blob),
         }))

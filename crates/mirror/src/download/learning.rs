@@ -113,11 +113,15 @@ impl SpreadTask {
     }
 
     /// Writes a block that another host sent.
-    pub(super) async fn handle_block(&mut self, block: &Block) -> Result<(), DownloadError> {
+    pub(super) async fn handle_block(
+        &mut self,
+        block: &Block,
+        from: Option<PeerId>,
+    ) -> Result<(), DownloadError> {
         let Some(hash) = hash_of(block.cid()) else { return Ok(()) };
         self.fleet.count_received(block.bytes().len());
         self.spread.progress.note();
-        self.task.sources.count_host(block.bytes().len());
+        self.task.sources.count_host(from, block.bytes().len());
         for place in self.spread.known.places(&hash) {
             let place = place as usize;
             self.wanted.remove(&place);

@@ -34,6 +34,8 @@ use crate::upstream::UpstreamError;
 /// Blobs that are fetched at the same time. When the limit is reached, a further blob is not fetched, and its
 /// client goes to the registry itself.
 const DOWNLOADS_MAX: usize = 1_000;
+/// The target of the log that says which blob came from whom.
+const AUDIT: &str = "watchfire_mirror::audit";
 /// How long the failure of a blob is the answer for further requests of it.
 const FAILURE_KEPT: Duration = Duration::from_secs(10);
 /// Failures that are kept. When the limit is reached, all are forgotten.
@@ -232,7 +234,7 @@ impl Downloads {
                 }
             }
             drop(span);
-            downloads.finish(&digest, name, &sender, result);
+            downloads.finish(&digest, name, &sources, &sender, result);
         });
         Ok(download)
     }
@@ -241,6 +243,7 @@ impl Downloads {
         &self,
         digest: &Digest,
         name: Arc<str>,
+        sources: &Sources,
         phase: &watch::Sender<Phase>,
         result: Result<(), DownloadError>,
     ) {
@@ -249,7 +252,11 @@ impl Downloads {
         match result {
             Ok(()) => {
                 self.counters.completed.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(%digest, "fetched a blob");
+                // A query may have a secret.
+                let repository = name.split('?').next().unwrap_or_default();
+                let (registry_bytes, host_bytes) = (sources.registry_bytes(), sources.host_bytes());
+                let hosts = sources.senders();
+                tracing::info!(target: AUDIT, %digest, repository, registry_bytes, host_bytes, hosts, "fetched a blob");
             }
             Err(error) => {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);

@@ -68,7 +68,7 @@ impl Task {
         phase: &watch::Sender<Phase>,
     ) -> Result<bool, DownloadError> {
         let blob = self.open_blob(size).await?;
-        phase.send_replace(Phase::Fetching(blob.clone()));
+        publish(&blob, phase);
         let mut is_wrong = false;
         if blob.state() == BlobState::Partial {
             let progress = self.progress.clone();
@@ -120,7 +120,7 @@ impl Task {
         let opened = task.open().await?;
         let size = opened.size();
         let blob = task.open_blob(size).await?;
-        phase.send_replace(Phase::Fetching(blob.clone()));
+        publish(&blob, phase);
         if blob.state() == BlobState::Partial
             && let Err(error) = task.fetch_missing(&blob, opened).await
         {
@@ -239,6 +239,13 @@ impl Task {
             return connection().fetch_segments(0).await;
         }
         Ok(())
+    }
+}
+
+/// Lets clients read a blob. One of no bytes whose digest says otherwise is wrong before any byte arrives.
+fn publish(blob: &Arc<Blob>, phase: &watch::Sender<Phase>) {
+    if blob.state() != BlobState::Wrong {
+        phase.send_replace(Phase::Fetching(blob.clone()));
     }
 }
 

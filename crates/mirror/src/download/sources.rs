@@ -1,5 +1,7 @@
 //! Where the bytes of one download come from, which hosts of the fleet were asked, and whether it goes on.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -12,6 +14,10 @@ use crate::fleet::FleetError;
 /// Asked hosts that are kept for one download. When the limit is reached, the one that was asked first
 /// is forgotten.
 const HOSTS_MAX: usize = 32;
+/// Hosts of which the bytes are counted for one download, and those that its line in the log names. Further hosts are
+/// counted together.
+const SENDERS_MAX: usize = 1_024;
+const NAMED_SENDERS_MAX: usize = 16;
 
 /// The last answer of a host that was asked for a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +95,7 @@ pub(crate) struct Sources {
     pub(super) started_at: Instant,
     registry_bytes: AtomicU64,
     host_bytes: AtomicU64,
+    senders: Mutex<HashMap<PeerId, u64>>,
     hosts: Mutex<Vec<(PeerId, HostAnswer)>>,
 }
 
@@ -98,6 +105,7 @@ impl Sources {
             started_at: Instant::now(),
             registry_bytes: AtomicU64::new(0),
             host_bytes: AtomicU64::new(0),
+            senders: Mutex::default(),
             hosts: Mutex::default(),
         }
     }
@@ -106,8 +114,29 @@ impl Sources {
         self.registry_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn count_host(&self, bytes: usize) {
+    pub(super) fn count_host(&self, peer: Option<PeerId>, bytes: usize) {
         self.host_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut senders = self.senders.lock();
+        if let Some(peer) = peer
+            && (senders.len() < SENDERS_MAX || senders.contains_key(&peer))
+        {
+            *senders.entry(peer).or_default() += bytes as u64;
+        }
+    }
+
+    /// The hosts that sent bytes, as `<id>=<bytes>`, the one that sent most first.
+    pub(super) fn senders(&self) -> String {
+        let mut senders: Vec<_> = self.senders.lock().clone().into_iter().collect();
+        senders.sort_unstable_by_key(|(peer, bytes)| Reverse((*bytes, *peer)));
+        senders.truncate(NAMED_SENDERS_MAX);
+        let named: u64 = senders.iter().map(|(_, bytes)| bytes).sum();
+        let mut parts: Vec<_> =
+            senders.iter().map(|(peer, bytes)| format!("{peer}={bytes}")).collect();
+        let others = self.host_bytes().saturating_sub(named);
+        if others > 0 {
+            parts.push(format!("others={others}"));
+        }
+        parts.join(" ")
     }
 
     pub(super) fn note_asked(&self, peer: PeerId) {
@@ -179,6 +208,24 @@ mod tests {
         let expected =
             [HostAnswer::Hashes { count: 7 }, HostAnswer::Error { cause }, HostAnswer::Waiting];
         assert_eq!(sources.hosts(), peers.into_iter().zip(expected).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_hosts_that_sent_most_are_named_with_their_bytes() {
+        let sources = Sources::new();
+        assert_eq!(sources.senders(), "");
+        let peers: Vec<PeerId> = (0..SENDERS_MAX + 5).map(|_| PeerId::random()).collect();
+        sources.count_host(Some(peers[1]), 5);
+        sources.count_host(Some(peers[0]), 3);
+        sources.count_host(Some(peers[1]), 1);
+        assert_eq!(sources.senders(), format!("{}=6 {}=3", peers[1], peers[0]));
+        sources.count_host(None, 4);
+        peers.iter().for_each(|peer| sources.count_host(Some(*peer), 1));
+        let text = sources.senders();
+        let parts: Vec<&str> = text.split(' ').collect();
+        assert_eq!(parts[..2], [format!("{}=7", peers[1]), format!("{}=4", peers[0])]);
+        let others = 4 + peers.len() - NAMED_SENDERS_MAX;
+        assert_eq!((parts.len(), parts[NAMED_SENDERS_MAX]), (17, &*format!("others={others}")));
     }
 
     #[test]

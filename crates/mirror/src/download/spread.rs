@@ -213,7 +213,7 @@ impl SpreadTask {
         match asked {
             Ok(Some(bytes)) if self.task.accepts(&bytes) => {
                 self.fleet.count_received(bytes.len());
-                sources.count_host(bytes.len());
+                sources.count_host(Some(peer), bytes.len());
                 sources.note_answer(peer, HostAnswer::Blob);
                 Some(bytes)
             }
@@ -288,7 +288,7 @@ impl SpreadTask {
                     self.learn(&session, peer, answer).await?;
                 }
                 event = session.next() => match event {
-                    Some(SessionEvent::Block { block, .. }) => self.handle_block(&block).await?,
+                    Some(SessionEvent::Block { block, from }) => self.handle_block(&block, from).await?,
                     Some(SessionEvent::Searching(_)) => {}
                     None => return Err(DownloadError::Stopped),
                 },

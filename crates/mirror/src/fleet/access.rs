@@ -3,6 +3,9 @@
 //! A host that sends credentials to a registry gives what it pulled there only to hosts with the same
 //! credentials. So a member of the fleet cannot get by its digest what its own credentials do not
 //! reach.
+//!
+//! A host may get other credentials, or none any more, while its store stays: it now belongs to somebody else, for
+//! example. The catalog remembers when that was, and what the registry said before is not told to other hosts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +17,7 @@ use tokio::time::Instant;
 use watchfire_p2p::PeerId;
 
 use super::message::AccessProof;
-use crate::images::RepositoryId;
+use crate::images::{Catalog, RepositoryId};
 use crate::oci::Digest;
 use crate::upstream::Upstream;
 
@@ -28,6 +31,7 @@ const REPOSITORIES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Credentials {
     upstreams: Vec<Arc<Upstream>>,
+    catalog: Arc<Catalog>,
     hashes: Mutex<HashMap<RepositoryId, ReadCredential>>,
 }
 
@@ -39,8 +43,8 @@ struct ReadCredential {
 }
 
 impl Credentials {
-    pub(super) fn new(upstreams: Vec<Arc<Upstream>>) -> Self {
-        Credentials { upstreams, hashes: Mutex::default() }
+    pub(super) fn new(upstreams: Vec<Arc<Upstream>>, catalog: Arc<Catalog>) -> Self {
+        Credentials { upstreams, catalog, hashes: Mutex::default() }
     }
 
     /// A proof for another host that this host has the credentials for a repository. `None`: it has
@@ -84,7 +88,16 @@ impl Credentials {
 
     /// The hash of the credentials for a repository; `None` if its registry is unknown or the
     /// credentials cannot be read, and `Some(None)` if it is used without credentials.
-    async fn of(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
+    pub(super) async fn of(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
+        let hash = self.read(repository).await?;
+        // 32 bits tell that they have changed, and not what they are.
+        let short = hash.map(|hash| Sha256::digest(hash));
+        let short = short.and_then(|hash| hash.first_chunk().copied()).map(u32::from_be_bytes);
+        self.catalog.note_credentials(repository, short.unwrap_or_default());
+        Some(hash)
+    }
+
+    async fn read(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
         let read = self.hashes.lock().get(repository).copied();
         if let Some(read) = read.filter(|read| read.read_at.elapsed() < CREDENTIALS_TTL) {
             return Some(read.hash);

@@ -41,14 +41,17 @@ pub(super) async fn answer_all(fleet: Arc<Fleet>) {
         let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
         let fleet = fleet.clone();
         running.spawn(async move {
-            match decode::<Request>(&request.bytes) {
-                Ok((head, _)) => {
-                    let (response, body) = answer(&fleet, request.peer, head).await;
-                    // The peer may be gone.
-                    let _ = request.reply.send(encode(&response, &body));
+            let (response, body) = match decode::<Request>(&request.bytes) {
+                Ok((head, _)) => answer(&fleet, request.peer, head).await,
+                Err(error) => {
+                    tracing::debug!(peer = %request.peer, %error, "an invalid request");
+                    // A host of a later version may ask something new. Without an answer it would pass this
+                    // host over.
+                    (Response::Absent, Bytes::new())
                 }
-                Err(error) => tracing::debug!(peer = %request.peer, %error, "an invalid request"),
-            }
+            };
+            // The peer may be gone.
+            let _ = request.reply.send(encode(&response, &body));
             drop(permit);
         });
     }
@@ -155,7 +158,7 @@ async fn known_access(
         let checked = fleet.access.check_blob(&pull, digest, COORDINATOR_TIMEOUT);
         timeout_at(Instant::now() + COORDINATOR_TIMEOUT, checked).await.ok()?.ok()?;
     }
-    let age_seconds = fleet.catalog.member(id, digest)?.as_secs();
+    let age_seconds = told(fleet, id, fleet.catalog.member(id, digest)?)?.as_secs();
     Some(Response::Access { age_seconds, size: fleet.catalog.size(id, digest) })
 }
 
@@ -343,7 +346,7 @@ fn manifest_of_tag(
         let manifest = fleet.manifests.get(&record.digest).ok().flatten()?;
         let may_serve =
             record.accept == accept || may_serve(&record.accept, accept, &manifest.media_type);
-        may_serve.then_some((manifest, record.age))
+        may_serve.then_some((manifest, told(fleet, id, record.age)?))
     })
 }
 
@@ -354,6 +357,7 @@ async fn manifest_of_digest(
     fetches: bool,
 ) -> Option<(Manifest, Duration)> {
     if let Some(age) = fleet.catalog.member(id, digest)
+        && let Some(age) = told(fleet, id, age)
         && let Some(manifest) = fleet.manifests.get(digest).ok().flatten()
     {
         return Some((manifest, age));
@@ -382,8 +386,21 @@ async fn allows_blob(
     digest: &Digest,
     access: Option<&AccessProof>,
 ) -> bool {
-    let repositories = fleet.catalog.repositories_with(digest);
+    let mut repositories = fleet.catalog.repositories_with(digest);
+    for id in &repositories {
+        // It notes whether they have changed.
+        fleet.credentials.of(id).await;
+    }
+    repositories.retain(|id| {
+        let age = fleet.catalog.member(id, digest);
+        age.is_some_and(|age| told(fleet, id, age).is_some())
+    });
     fleet.files.has(digest) || allows(fleet, from, &repositories, &digest.to_string(), access).await
+}
+
+/// The age of a registry's answer, if other hosts may know the answer.
+fn told(fleet: &Fleet, id: &RepositoryId, age: Duration) -> Option<Duration> {
+    fleet.catalog.is_for_own_credentials(id, age).then_some(age)
 }
 
 async fn allows(

@@ -247,6 +247,92 @@ mod tests {
         assert_eq!(body, "body");
     }
 
+    /// The heads of all requests and responses, as version 0.1.0 sends them.
+    const REQUESTS: [&str; 9] = [
+        r#"{"report":{"digest":"D","report":{"segments":8,"present":[[0,2]],"fetching":[3],"wanted_leases":1,"first":4,"wanted_hosts":8,"wants_holder":false,"is_stalled":true,"arrivals":5,"lag_ms":6},"addresses":["/ip4/192.0.2.1/tcp/5001"],"is_final":false}}"#,
+        r#"{"leave":{"digest":"D"}}"#,
+        r#"{"announce":{"keys":["D"],"addresses":["/ip4/192.0.2.1/tcp/5001"]}}"#,
+        r#"{"holders":{"digest":"D","is_final":true}}"#,
+        r#"{"hashes":{"digest":"D","list":1,"after":2,"access":{"registry":"a.example","proof":"H"}}}"#,
+        r#"{"blob":{"digest":"D","access":null}}"#,
+        r#"{"file":{"url":"https://a.example/b"}}"#,
+        r#"{"manifest":{"registry":"a.example","repository":"b","reference":"v1","accept":"*/*","fetches":true,"access":null}}"#,
+        r#"{"access":{"registry":"a.example","repository":"b","digest":"D","asks":true,"access":null}}"#,
+    ];
+    const RESPONSES: [&str; 10] = [
+        r#"{"assignment":{"leases":[1],"hosts":[{"id":"P","addresses":[]}],"holder":null,"progress":7,"report_within_ms":1000}}"#,
+        r#"{"closer":{"hosts":[{"id":"P","addresses":["/ip4/192.0.2.1/tcp/5001"]}]}}"#,
+        r#""done""#,
+        r#"{"holders":{"hosts":[]}}"#,
+        r#"{"hashes":{"list":1,"hashes":[[0,"H"]]}}"#,
+        r#""blob""#,
+        r#"{"file":{"version":{"url":"https://a.example/b","etag":"\"x\"","length":1,"body_etag":null,"headers":{},"checked_at":2},"age_seconds":3}}"#,
+        r#"{"manifest":{"digest":"D","media_type":"a/b","age_seconds":3}}"#,
+        r#"{"access":{"age_seconds":3,"size":4}}"#,
+        r#""absent""#,
+    ];
+
+    fn recorded(text: &str) -> serde_json::Value {
+        let digest = Digest::sha256(b"a").to_string();
+        let peer = "12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN";
+        let hash = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc";
+        let filled = [("D", digest.as_str()), ("P", peer), ("H", hash)]
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| {
+                text.replace(&format!("\"{name}\""), &format!("\"{value}\""))
+            });
+        serde_json::from_str(&filled).unwrap()
+    }
+
+    /// Adds a member that this version does not know to each object.
+    fn extended(value: &serde_json::Value) -> serde_json::Value {
+        use serde_json::Value;
+        match value {
+            Value::Array(all) => all.iter().map(extended).collect(),
+            Value::Object(all) => {
+                let all = all.iter().map(|(name, value)| {
+                    // The names of headers are free.
+                    let is_map = name == "headers";
+                    (name.clone(), if is_map { value.clone() } else { extended(value) })
+                });
+                all.chain([("later".to_owned(), Value::from(1))]).collect()
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Decodes a head, and encodes it again.
+    fn again<T: Serialize + for<'a> Deserialize<'a>>(
+        head: &serde_json::Value,
+    ) -> serde_json::Value {
+        let (decoded, _): (T, _) =
+            decode(&encode(head, b"")).unwrap_or_else(|error| panic!("{error}: {head}"));
+        serde_json::to_value(decoded).unwrap()
+    }
+
+    #[test]
+    fn messages_of_other_versions_are_understood() {
+        fn check<T: Serialize + for<'a> Deserialize<'a>>(texts: &[&str]) {
+            for head in texts.iter().map(|text| recorded(text)) {
+                assert_eq!(again::<T>(&head), head, "the format has changed");
+                // The name of the message is the only member of the outer object.
+                let later = match &head {
+                    serde_json::Value::Object(all) => {
+                        all.iter().map(|(name, of)| (name.clone(), extended(of))).collect()
+                    }
+                    other => other.clone(),
+                };
+                assert_eq!(again::<T>(&later), head, "a later version adds members");
+            }
+        }
+        check::<Request>(&REQUESTS);
+        check::<Response>(&RESPONSES);
+        let older = recorded(r#"{"manifest":{"registry":"a","repository":"b","reference":"v1"}}"#);
+        let (older, _): (Request, _) = decode(&encode(&older, b"")).unwrap();
+        assert!(matches!(older, Request::Manifest { fetches: false, access: None, .. }));
+        assert!(decode::<Request>(&encode(&"later", b"")).is_err());
+    }
+
     #[test]
     fn damaged_messages_are_errors() {
         let good = encode(&Response::Done, b"");

@@ -109,6 +109,8 @@ pub struct FleetSettings {
     pub mdns: bool,
     /// The key of the fleet's private network.
     pub key: [u8; 32],
+    /// The key that `key` replaces, while hosts of the fleet still have it.
+    pub key_before: Option<[u8; 32]>,
     /// The region of this host. Hosts of other regions are not a part of its fleet. `None`: the hosts
     /// without a region are one fleet.
     pub region: Option<Region>,
@@ -119,16 +121,18 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
+    fn network_key(&self, key: &[u8; 32]) -> [u8; 32] {
+        self.region.as_ref().map_or(*key, |region| region.network_key(key))
+    }
+
     /// The settings of the libp2p host.
     fn host(&self) -> HostSettings {
         HostSettings {
             listen: vec![multiaddr(self.listen)],
             bootstrap: self.join.iter().copied().map(multiaddr).collect(),
             local_discovery: self.mdns,
-            network_key: Some(match &self.region {
-                Some(region) => region.network_key(&self.key),
-                None => self.key,
-            }),
+            network_key: Some(self.network_key(&self.key)),
+            network_key_before: self.key_before.as_ref().map(|key| self.network_key(key)),
             identity: self.identity.clone(),
             dht: Dht::Server,
             dht_protocol: DHT_PROTOCOL.to_owned(),
@@ -267,7 +271,7 @@ impl Fleet {
             coordinator: Mutex::new(Coordinator::new(leases, u64::from_be_bytes(seed))),
             reported: Notify::new(),
             contacts: Mutex::default(),
-            credentials: Credentials::new(upstreams),
+            credentials: Credentials::new(upstreams, catalog.clone()),
             announcements: Announcements::default(),
             downloads: Mutex::default(),
             urgent: Mutex::default(),

@@ -164,6 +164,7 @@ impl Fleet {
         limit: Duration,
     ) -> Result<Option<u64>, UpstreamError> {
         let (id, own) = (pull.id(), self.host.peer_id());
+        self.credentials.of(&id).await;
         if !self.access.is_fresh(&id, digest) {
             let closest = self.lookup.closest(&digest.to_string(), 1).await;
             if let Some(peer) = closest.into_iter().find(|peer| *peer != own) {

@@ -14,6 +14,7 @@ use crate::download::{ContentSource, Download, DownloadError};
 use crate::images::Pull;
 use crate::oci::{ApiError, Digest, ErrorCode};
 use crate::store::{Blob, StoreError};
+use crate::upstream::UpstreamError;
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
@@ -44,16 +45,17 @@ async fn open(
     let complete = shared.downloads.blobs().find_complete(digest).await;
     let complete = complete.map_err(|error| failed(&error))?;
     let source = ContentSource::Registry(pull.clone());
+    let download_failed = |error| download_failed(shared, pull, digest, &error);
     let is_get = request.method == Method::GET;
     if complete.is_none() && is_get && shared.fleet.is_none() && shared.catalog.names(&id, digest) {
         // The download asks the registry for this repository, so a check before it would ask twice.
         let size = shared.catalog.size(&id, digest);
         let started = shared.downloads.start(source.clone(), digest, size);
-        let mut download = started.map_err(|error| download_failed(&error))?;
+        let mut download = started.map_err(download_failed)?;
         if download.is_of(&source) {
-            let blob = download.blob().await.map_err(|error| download_failed(&error))?;
+            let blob = download.blob().await.map_err(download_failed)?;
             shared.catalog.note_member(&id, digest, Some(blob.size()), Duration::ZERO);
-            return respond(shared, blob, Some(download), request, deadline).await;
+            return respond(shared, pull, blob, Some(download), request, deadline).await;
         }
     }
     // The other half of the time is for the blob.
@@ -64,7 +66,7 @@ async fn open(
     };
     let size = checked.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
     if let Some(blob) = complete {
-        return respond(shared, blob, None, request, deadline).await;
+        return respond(shared, pull, blob, None, request, deadline).await;
     }
     if request.method == Method::HEAD {
         if size.is_some() {
@@ -74,10 +76,9 @@ async fn open(
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
         return Ok(head(digest, size));
     }
-    let mut download =
-        shared.downloads.start(source, digest, size).map_err(|error| download_failed(&error))?;
-    let blob = download.blob().await.map_err(|error| download_failed(&error))?;
-    respond(shared, blob, Some(download), request, deadline).await
+    let mut download = shared.downloads.start(source, digest, size).map_err(download_failed)?;
+    let blob = download.blob().await.map_err(download_failed)?;
+    respond(shared, pull, blob, Some(download), request, deadline).await
 }
 
 /// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
@@ -103,12 +104,14 @@ fn headers(digest: &Digest, length: u64) -> HeaderMap {
 
 async fn respond(
     shared: &Arc<Shared>,
+    pull: &Pull,
     blob: Arc<Blob>,
     download: Option<Download>,
     request: &Parts,
     deadline: Instant,
 ) -> Result<Response, ApiError> {
     let headers = headers(blob.digest(), blob.size());
+    let digest = blob.digest().clone();
     let content = Content { blob, download, headers, server: "registry" };
     // RFC 9110, 13.1.5: with the validator of something else, the range is not for this blob.
     let is_current = request
@@ -123,7 +126,9 @@ async fn respond(
             let error = ApiError::new(ErrorCode::RangeInvalid, error.to_string());
             error.with_header(header::CONTENT_RANGE, value)
         }
-        ContentError::Read(ReadError::Download(error)) => download_failed(&error),
+        ContentError::Read(ReadError::Download(error)) => {
+            download_failed(shared, pull, &digest, &error)
+        }
         ContentError::Read(ReadError::Store(error)) => failed(&error),
         ContentError::Read(error @ ReadError::Stalled) => {
             ApiError::new(ErrorCode::BlobUnknown, error.to_string())
@@ -138,7 +143,25 @@ fn failed(error: &StoreError) -> ApiError {
 }
 
 /// Every failure is 404 or the registry's own answer, so that the client asks the registry itself.
-fn download_failed(error: &DownloadError) -> ApiError {
+fn download_failed(
+    shared: &Arc<Shared>,
+    pull: &Pull,
+    digest: &Digest,
+    error: &DownloadError,
+) -> ApiError {
+    // The size that the registry named may be wrong. It would be believed for `access_ttl`, here and at other hosts.
+    let is_wrong = match error {
+        DownloadError::Upstream(error) => matches!(error, UpstreamError::InvalidAnswer { .. }),
+        DownloadError::Store(error) => matches!(**error, StoreError::LargerThanStore { .. }),
+        DownloadError::WrongDigest => true,
+        DownloadError::TooMany | DownloadError::Stopped => false,
+    };
+    if is_wrong && shared.access.is_fresh(&pull.id(), digest) {
+        shared.catalog.remove_member(&pull.id(), digest);
+        let (access, pull, digest) = (shared.access.clone(), pull.clone(), digest.clone());
+        let limit = shared.answer_timeout();
+        tokio::spawn(async move { access.check_blob(&pull, &digest, limit).await });
+    }
     match error {
         DownloadError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         error => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),

@@ -71,6 +71,8 @@ struct Record {
     /// client without lists gets the manifest of one platform.
     tags: LinkedHashMap<String, Vec<Named>>,
     content: LinkedHashMap<Digest, Content>,
+    /// The credentials of this host for it, as a short hash, and since when it has others than before.
+    credentials: Option<(u32, u64)>,
     /// The lines of its file.
     lines: usize,
     /// When its registry was last asked.
@@ -104,6 +106,8 @@ enum Change {
     Content { digest: String, at: Option<u64>, size: Option<u64> },
     /// The registry no longer lets this mirror pull it.
     Gone { digest: String },
+    /// This host has other credentials for the repository.
+    Credentials { hash: u32, at: u64 },
 }
 
 fn moment(age: Duration) -> u64 {
@@ -154,6 +158,23 @@ impl Catalog {
     /// `None`: it never did.
     pub fn member(&self, id: &RepositoryId, digest: &Digest) -> Option<Duration> {
         self.record(id)?.lock().content.get(digest)?.checked_at.map(age)
+    }
+
+    /// Notes which credentials this host has for a repository. After a change, what the registry said before gives
+    /// other hosts no right any more.
+    pub fn note_credentials(&self, id: &RepositoryId, hash: u32) {
+        let Some(record) = self.record(id) else { return };
+        let before = record.lock().credentials;
+        if before.is_none_or(|(before, _)| before != hash) {
+            let at = before.map_or(0, |_| unix_seconds());
+            self.update(id, vec![Change::Credentials { hash, at }]);
+        }
+    }
+
+    /// Whether an answer of this age was given to the credentials that this host has now.
+    pub fn is_for_own_credentials(&self, id: &RepositoryId, answer: Duration) -> bool {
+        let credentials = self.record(id).and_then(|record| record.lock().credentials);
+        credentials.is_none_or(|(_, at)| answer < age(at))
     }
 
     /// Whether a manifest of a repository names a blob or manifest. That gives no right to it.
@@ -387,6 +408,10 @@ impl Record {
                 self.checked_at = self.checked_at.max(at.unwrap_or_default());
                 is_new
             }
+            Change::Credentials { hash, at } => {
+                self.credentials = Some((*hash, *at));
+                true
+            }
             Change::Gone { digest } => {
                 digest.parse().is_ok_and(|digest| self.content.remove::<Digest>(&digest).is_some())
             }
@@ -394,7 +419,7 @@ impl Record {
     }
 
     fn lines_needed(&self) -> usize {
-        1 + self.content.len() + self.tags.values().map(Vec::len).sum::<usize>()
+        2 + self.content.len() + self.tags.values().map(Vec::len).sum::<usize>()
     }
 
     /// The changes that make this record.
@@ -412,7 +437,8 @@ impl Record {
                 at: named.checked_at,
             })
         });
-        content.chain(tags).collect()
+        let credentials = self.credentials.map(|(hash, at)| Change::Credentials { hash, at });
+        content.chain(tags).chain(credentials).collect()
     }
 }
 

@@ -19,11 +19,12 @@ pub(super) enum Entry {
 /// The disk space of a blob of this size, with the list of its blocks.
 pub(super) fn disk_bytes_of_blob(bytes: u64) -> u64 {
     let list = (block_count(bytes) * HASH_BYTES) as u64;
-    disk_bytes(bytes) + disk_bytes(list)
+    disk_bytes(bytes).saturating_add(disk_bytes(list))
 }
 
 pub(super) const fn disk_bytes(bytes: u64) -> u64 {
-    bytes.next_multiple_of(DISK_BLOCK_BYTES)
+    // A registry may name any size.
+    bytes.div_ceil(DISK_BLOCK_BYTES).saturating_mul(DISK_BLOCK_BYTES)
 }
 
 /// The bytes that blobs and manifests take on disk, the longest unused first.

@@ -15,6 +15,9 @@ use watchfire_testkit::{HttpServer, Received, eventually_async, response, serve}
 
 use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_response, mirror};
 
+/// The key of the fleet.
+pub(crate) const KEY: [u8; 32] = [7; 32];
+
 fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
     move |settings| {
         settings.fleet = Some(FleetSettings {
@@ -22,7 +25,8 @@ fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
             join,
             join_dns: Vec::new(),
             mdns: false,
-            key: [7; 32],
+            key: KEY,
+            key_before: None,
             region: None,
             identity: None,
             leases_per_blob: 4,
@@ -40,12 +44,28 @@ async fn address_of(host: &TestMirror) -> SocketAddr {
 
 /// Hosts that know each other.
 pub(crate) async fn start_fleet(server: &HttpServer, count: usize) -> Vec<TestMirror> {
+    start_fleet_with(server, count, |_, _| {}).await
+}
+
+/// Hosts that know each other. `change` changes the settings of the host with a number.
+pub(crate) async fn start_fleet_with(
+    server: &HttpServer,
+    count: usize,
+    change: impl Fn(usize, &mut MirrorSettings),
+) -> Vec<TestMirror> {
     let upstreams = [format!("registry.example=http://{}", server.address)];
-    let first = mirror(&upstreams, fleet(Vec::new())).await;
-    let join = vec![address_of(&first).await];
-    let mut hosts = vec![first];
+    let mut hosts: Vec<TestMirror> = Vec::new();
     while hosts.len() < count {
-        hosts.push(mirror(&upstreams, fleet(join.clone())).await);
+        let join = match hosts.first() {
+            Some(first) => vec![address_of(first).await],
+            None => Vec::new(),
+        };
+        let set = |settings: &mut MirrorSettings| {
+            fleet(join)(settings);
+            change(hosts.len(), settings);
+        };
+        let host = mirror(&upstreams, set).await;
+        hosts.push(host);
     }
     for host in &hosts {
         eventually_async("the hosts find each other", async || {

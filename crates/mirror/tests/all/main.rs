@@ -2,6 +2,8 @@
 
 mod fleet;
 mod http_answers;
+mod liar;
 mod registries;
+mod signatures;
 mod support;
 mod tenants;

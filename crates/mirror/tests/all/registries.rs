@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use watchfire_mirror::oci::Digest;
 use watchfire_testkit::{HttpServer, Received, eventually_async, response};
 
+use crate::fleet::start_fleet;
 use crate::support::{
-    DOCKER, DOCKER_LIST, chunked, head_only, manifest_of, manifest_response, mirror, raw_response,
+    DOCKER, DOCKER_LIST, TestMirror, chunked, head_only, manifest_of, manifest_response, mirror,
+    raw_response,
 };
 
 fn not_found() -> Vec<u8> {
@@ -625,5 +628,175 @@ async fn a_web_page_of_another_site_gets_no_image() {
         let answer = mirror.request("GET", "/v2/a/manifests/v1", lines).await;
         assert_eq!(answer.status, 200, "{lines:?}");
         assert_eq!(answer.header("content-security-policy"), "sandbox", "it may be HTML");
+    }
+}
+
+/// A mirror alone, and a fleet of two.
+async fn alone_and_in_a_fleet(server: &HttpServer) -> [Vec<TestMirror>; 2] {
+    let alone = mirror(&[url(server)], |_| {}).await;
+    [vec![alone], start_fleet(server, 2).await]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_lies_about_sizes_gives_no_wrong_bytes() {
+    type Lie = Box<dyn Fn(&Received, &[u8]) -> Option<Vec<u8>> + Send + Sync>;
+    const SIZE: usize = 2_500_000;
+    let length = |bytes: usize| format!("Content-Length: {bytes}");
+    let of_head = |bytes: usize| -> Lie {
+        Box::new(move |seen, _| {
+            (seen.method == "HEAD").then(|| raw_response("200 OK", &[&length(bytes)], b""))
+        })
+    };
+    let of_get = |bytes: usize| -> Lie {
+        Box::new(move |seen, layer| {
+            let is_get = seen.method == "GET";
+            is_get.then(|| raw_response("200 OK", &[&length(bytes)], &layer[..bytes]))
+        })
+    };
+    let of_range: Lie = Box::new(|seen, layer| {
+        let line = format!("Content-Range: bytes 0-9/{}", layer.len() - 1);
+        let lines = ["Accept-Ranges: bytes", &line];
+        (seen.header("range") != "").then(|| response("206 Partial Content", &lines, &layer[..10]))
+    });
+    let none = || -> Lie { Box::new(|_, _| None) };
+    // The size in the manifest, and the lie about the blob.
+    let size = SIZE as u64;
+    let lies: [(u64, Lie); 12] = [
+        (size, of_head(0)),
+        (size, of_head(10)),
+        (size, of_head(SIZE + 1)),
+        (size, of_head(1 << 62)),
+        (size, of_get(0)),
+        (size, of_get(10)),
+        (size, of_get(SIZE - 1)),
+        (size, of_range),
+        (0, none()),
+        (10, none()),
+        (size + 1, none()),
+        (u64::MAX, none()),
+    ];
+    // Each lie is about a layer of its own.
+    let layers: Arc<Vec<Vec<u8>>> = Arc::new(
+        (0..lies.len())
+            .map(|lie| content(SIZE).iter().map(|byte| byte ^ lie as u8).collect())
+            .collect(),
+    );
+    let is_lying = Arc::new(AtomicBool::new(true));
+    let (served, lying, lies) = (layers.clone(), is_lying.clone(), Arc::new(lies));
+    let server = HttpServer::start(move |seen| {
+        let lie: usize = seen.path.split('/').nth(2).unwrap().parse().unwrap();
+        let (size, told) = &lies[lie];
+        let digest = Digest::sha256(&served[lie]);
+        let layer = format!(r#"{{"digest":"{digest}","size":{size}}}"#);
+        let manifest = format!(r#"{{"schemaVersion":2,"layers":[{layer}]}}"#);
+        let told = told(seen, &served[lie]).filter(|_| lying.load(Ordering::Relaxed));
+        let answer = match seen.path.contains("/manifests/") {
+            true => manifest_response(DOCKER, manifest.as_bytes()),
+            false => told.unwrap_or_else(|| response("200 OK", &[], &served[lie])),
+        };
+        Some(for_method(seen, answer))
+    });
+    let is_served = async |host: &TestMirror, lie: usize| {
+        let layer = &layers[lie];
+        let answer = host.get(&format!("/v2/{lie}/blobs/{}", Digest::sha256(layer))).await;
+        let is_whole = answer.status == 200 && answer.is_complete;
+        assert!(!is_whole || answer.body == *layer, "lie {lie}: wrong bytes");
+        assert!(answer.status == 200 || answer.text().contains("\"errors\""), "lie {lie}");
+        is_whole
+    };
+    for hosts in alone_and_in_a_fleet(&server).await {
+        is_lying.store(true, Ordering::Relaxed);
+        join_all((0..layers.len()).map(async |lie| {
+            for host in &hosts {
+                assert_eq!(host.get(&format!("/v2/{lie}/manifests/v1")).await.status, 200);
+                is_served(host, lie).await;
+            }
+        }))
+        .await;
+        is_lying.store(false, Ordering::Relaxed);
+        join_all((0..layers.len()).map(async |lie| {
+            let what = format!("the registry tells the truth after lie {lie}");
+            for host in &hosts {
+                eventually_async(&what, async || is_served(host, lie).await).await;
+            }
+        }))
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_in_a_circle_ends() {
+    let server = HttpServer::start(|seen| {
+        let location = format!("Location: {}", seen.path);
+        Some(response("307 Temporary Redirect", &[&location], b""))
+    });
+    for hosts in alone_and_in_a_fleet(&server).await {
+        let digest = Digest::sha256(b"x");
+        for path in [
+            "manifests/v1",
+            &format!("manifests/{digest}"),
+            &format!("blobs/{digest}"),
+            "tags/list",
+        ] {
+            let before = server.received().len();
+            let answer = hosts[0].get(&format!("/v2/a/{path}")).await;
+            assert_eq!(answer.status, 502, "{path}");
+            assert!(answer.text().contains("more than 5 redirects"), "{path}: {}", answer.text());
+            let asked = server.received().len() - before;
+            assert!(asked <= 24, "{path}: {asked} requests");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_of_no_bytes_and_a_list_of_ten_thousand_manifests_are_served() {
+    let entry = |number: u32| {
+        let digest = Digest::sha256(&number.to_be_bytes());
+        format!(
+            r#"{{"mediaType":"{DOCKER}","digest":"{digest}","size":2,"platform":{{"os":"linux","architecture":"a{number}"}}}}"#
+        )
+    };
+    let list = |count: u32| {
+        let entries: Vec<String> = (0..count).map(entry).collect();
+        format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, entries.join(",")).into_bytes()
+    };
+    let (long, too_long) = (list(10_000), list(25_000));
+    let with_empty = manifest_of(&[b"", b"x"]);
+    let served = (long.clone(), with_empty.clone());
+    let server = HttpServer::start(move |seen| {
+        let is_of = |name: &str, manifest: &[u8]| {
+            seen.path.ends_with(name) || seen.path.ends_with(&Digest::sha256(manifest).hex())
+        };
+        let answer = match seen.path.as_str() {
+            path if path.contains("/blobs/") => response("200 OK", &[], b""),
+            _ if is_of("/long", &served.0) => manifest_response(DOCKER_LIST, &served.0),
+            _ if is_of("/too-long", &too_long) => manifest_response(DOCKER_LIST, &too_long),
+            _ => manifest_response(DOCKER, &served.1),
+        };
+        Some(for_method(seen, answer))
+    });
+    for hosts in alone_and_in_a_fleet(&server).await {
+        for host in &hosts {
+            let answer = host.get("/v2/a/manifests/long").await;
+            assert!(answer.status == 200 && answer.body == long);
+            let answer = host.get("/v2/a/manifests/too-long").await;
+            assert!(answer.status == 502 && answer.text().contains("more than 4194304 bytes"));
+            assert_eq!(host.get("/v2/a/manifests/v1").await.body, with_empty);
+            let path = format!("/v2/a/blobs/{}", Digest::sha256(b""));
+            for (method, lines, status) in [
+                ("HEAD", &[][..], 200),
+                ("GET", &[], 200),
+                ("GET", &["Range: bytes=0-"], 416),
+                ("GET", &[], 200),
+            ] {
+                let answer = host.request(method, &path, lines).await;
+                assert_eq!(
+                    (answer.status, answer.is_complete),
+                    (status, true),
+                    "{method} {lines:?}"
+                );
+                assert!(status != 200 || answer.header("content-length") == "0");
+            }
+        }
     }
 }

@@ -26,6 +26,16 @@
 //! socket no longer than one that does not finish TLS. A network with a key offers only this
 //! upgrade (`/watchfire/tls-membership/1.0.0`) and no QUIC, so a peer cannot choose a way without
 //! the proof.
+//!
+//! **While the key changes**, a host has two keys: the new one and the one before. Otherwise a network
+//! whose hosts restart one after the other would be two networks until the last of them has the new
+//! key, and would fetch everything twice.
+//!
+//! - A peer with one key speaks as above, and knows nothing of this. A host with two keys reads its code
+//!   first, and answers with the key that fits.
+//! - Two hosts with two keys would both wait so. They use another upgrade
+//!   (`/watchfire/tls-membership-of-two-keys/1.0.0`), in which each sends the codes of both keys, and one
+//!   that fits is enough. A host with one key does not offer it.
 
 use std::io;
 
@@ -37,32 +47,61 @@ use super::tls::TlsStream;
 const LABEL: &[u8] = b"EXPORTER-watchfire-network-membership";
 const SECRET_BYTES: usize = 32;
 const CODE_BYTES: usize = 32;
+/// TLS, and then one code in each direction.
+const ONE_KEY: &str = "/watchfire/tls-membership/1.0.0";
+/// TLS, and then two codes in each direction.
+const TWO_KEYS: &str = "/watchfire/tls-membership-of-two-keys/1.0.0";
 
+/// The key of the network, and perhaps the one before.
 #[derive(Clone)]
-pub(super) struct Membership(hmac::Key);
+pub(super) struct Membership(Vec<hmac::Key>);
 
 impl Membership {
-    pub(super) fn new(key: &[u8; 32]) -> Self {
-        Membership(hmac::Key::new(HMAC_SHA256, key))
+    pub(super) fn new(key: &[u8; 32], before: Option<&[u8; 32]>) -> Self {
+        let keys = [Some(key), before].into_iter().flatten();
+        Membership(keys.map(|key| hmac::Key::new(HMAC_SHA256, key)).collect())
     }
 
-    /// Exchanges the codes. Fails if the peer has another key.
+    /// The upgrades that prove membership, the preferred one first.
+    pub(super) fn protocols(&self) -> &'static [&'static str] {
+        if self.0.len() > 1 { &[TWO_KEYS, ONE_KEY] } else { &[ONE_KEY] }
+    }
+
+    /// Exchanges the codes of an upgrade. Fails if the peer has another key.
     pub(super) async fn verify<C: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut TlsStream<C>,
+        protocol: &str,
     ) -> io::Result<()> {
         let (own_role, peer_role) = match stream {
             TlsStream::Client(_) => (b"client", b"server"),
             TlsStream::Server(_) => (b"server", b"client"),
         };
         let secret = secret_of(stream)?;
-        let code = hmac::sign(&self.0, &[&secret[..], own_role].concat());
-        stream.write_all(code.as_ref()).await?;
-        stream.flush().await?;
-        let mut received = [0; CODE_BYTES];
+        let code = |key: &hmac::Key| hmac::sign(key, &[&secret[..], own_role].concat());
+        // The peer has one key, and this host learns from its code which.
+        let waits = protocol == ONE_KEY && self.0.len() > 1;
+        if !waits {
+            for key in &self.0 {
+                stream.write_all(code(key).as_ref()).await?;
+            }
+            stream.flush().await?;
+        }
+        let codes = if protocol == TWO_KEYS { 2 } else { 1 };
+        let mut received = vec![0; codes * CODE_BYTES];
         stream.read_exact(&mut received).await?;
-        hmac::verify(&self.0, &[&secret[..], peer_role].concat(), &received)
-            .map_err(|_| io::Error::other("the peer has another network key"))
+        let expected = [&secret[..], peer_role].concat();
+        let fits = |key: &&hmac::Key| {
+            let mut codes = received.chunks(CODE_BYTES);
+            codes.any(|code| hmac::verify(key, &expected, code).is_ok())
+        };
+        let key = self.0.iter().find(fits);
+        let key = key.ok_or_else(|| io::Error::other("the peer has another network key"))?;
+        if waits {
+            stream.write_all(code(key).as_ref()).await?;
+            stream.flush().await?;
+        }
+        Ok(())
     }
 }
 

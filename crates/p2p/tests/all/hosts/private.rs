@@ -44,6 +44,29 @@ async fn only_peers_with_the_network_key_can_connect() {
 }
 
 #[tokio::test]
+async fn hosts_with_the_new_key_with_the_old_one_and_with_both_connect() {
+    let with = |keys: &[u8]| {
+        let key = |at: usize| keys.get(at).map(|byte| [*byte; 32]);
+        HostSettings { network_key: key(0), network_key_before: key(1), ..settings() }
+    };
+    let sets: [&[u8]; 6] = [&[1], &[2, 1], &[1, 2], &[2], &[3, 2], &[4, 3]];
+    let mut hosts = Vec::new();
+    for keys in sets {
+        hosts.push((keys, Node::with(with(keys)).await));
+    }
+    for (keys, host) in &hosts {
+        for (others, other) in hosts.iter().filter(|(others, _)| others != keys) {
+            let connected = within(host.host.connect(other.host.addresses()[0].clone())).await;
+            let is_common = keys.iter().any(|key| others.contains(key));
+            assert_eq!(connected.is_ok(), is_common, "{keys:?} with {others:?}");
+            if is_common {
+                host.host.disconnect(other.host.peer_id()).await.unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn quic_is_rejected_in_a_private_network() {
     let listen = vec!["/ip4/127.0.0.1/udp/0/quic-v1".parse().unwrap()];
     let settings = HostSettings { listen, ..with_key(Some([7; 32])) };
