@@ -44,7 +44,9 @@ mod store;
 pub mod upstream;
 
 pub use download::{AskedHost, DownloadStatus, HostAnswer, RunningDownload};
-pub use fleet::{FleetSettings, FleetStatus, Region, RegionError};
+pub use fleet::{
+    FleetSettings, FleetStatus, Region, RegionError, RegionLink, RegionLinkError, RegionStatus,
+};
 pub use mirror::{Mirror, RunningMirror, StartError};
 pub use settings::MirrorSettings;
 pub use status::{FileStatus, ImageStatus, RequestTotals, SourceTotals, StatusReport};

@@ -9,11 +9,14 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use watchfire::LogSettings;
 use watchfire_mirror::upstream::Registry;
-use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings, Region};
+use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings, Region, RegionLink};
 use watchfire_p2p::read_swarm_key;
 
 use crate::cpu_profile::CpuProfileOption;
 use crate::signals::Signals;
+
+/// The price of what a registry sends, where a link between regions costs 1.
+const REGISTRY_PRICE: f64 = 10.0;
 
 /// Arguments of `watchfire mirror`.
 ///
@@ -105,10 +108,22 @@ struct Options {
     /// Find hosts of the fleet on the local network by mDNS.
     #[arg(long, env = "WATCHFIRE_MIRROR_MDNS", num_args = 0..=1, default_missing_value = "true")]
     mdns: Option<bool>,
-    /// The region of this host, such as eu-west-1. It shares images only with hosts of its region, and
-    /// the registry sends each image once to each region.
+    /// The region of this host, such as eu-west-1. It shares images with hosts of its region. Without a
+    /// --region-link, the registry sends each image once to each region.
     #[arg(long, value_name = "NAME", env = "WATCHFIRE_MIRROR_REGION")]
     region: Option<String>,
+    /// The --peer-listen of a host in another region, from which this region takes images when it is cheaper
+    /// than the registry; can be repeated. The default price is 1.
+    #[arg(
+        long,
+        value_name = "REGION=HOST:PORT[,price=N]",
+        env = "WATCHFIRE_MIRROR_REGION_LINK",
+        value_delimiter = ' '
+    )]
+    region_link: Vec<String>,
+    /// The price of what a registry sends, to compare with that of a --region-link (default: 10).
+    #[arg(long, value_name = "N", env = "WATCHFIRE_MIRROR_REGISTRY_PRICE")]
+    registry_price: Option<f64>,
     /// The file with the key of the fleet, which `watchfire mirror key` makes. All hosts of a fleet
     /// have the same.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY")]
@@ -183,6 +198,8 @@ impl Options {
             join_dns: either(self.join_dns, other.join_dns),
             mdns: self.mdns.or(other.mdns),
             region: self.region.or(other.region),
+            region_link: either(self.region_link, other.region_link),
+            registry_price: self.registry_price.or(other.registry_price),
             fleet_key: self.fleet_key.or(other.fleet_key),
             fleet_key_before: self.fleet_key_before.or(other.fleet_key_before),
             log_level: self.log_level.or(other.log_level),
@@ -239,6 +256,7 @@ impl Options {
                 ("--join-dns", !self.join_dns.is_empty()),
                 ("--mdns", self.mdns == Some(true)),
                 ("--region", self.region.is_some()),
+                ("--region-link", !self.region_link.is_empty()),
                 ("--fleet-key", self.fleet_key.is_some()),
                 ("--fleet-key-before", self.fleet_key_before.is_some()),
             ];
@@ -266,6 +284,17 @@ impl Options {
         }
         let region = self.region.as_deref().map(str::parse::<Region>).transpose();
         let before = self.fleet_key_before.as_deref().map(read_swarm_key).transpose();
+        let links = self.region_link.iter().map(|text| text.parse::<RegionLink>());
+        let links = links.collect::<Result<Vec<_>, _>>().context("cannot link regions")?;
+        let is_own = |link: &&RegionLink| {
+            self.region.as_ref().is_none_or(|own| *own == link.region.to_string())
+        };
+        if let Some(link) = links.iter().find(is_own) {
+            anyhow::bail!(
+                "cannot link the region {}: --region-link needs another --region NAME for this host",
+                link.region
+            );
+        }
         let default = MirrorSettings::default();
         let store = self.store.clone().unwrap_or(default.store);
         Ok(Some(FleetSettings {
@@ -274,6 +303,8 @@ impl Options {
             join_dns: self.join_dns.clone(),
             mdns,
             region: region.context("cannot join a fleet")?,
+            links,
+            registry_price: self.registry_price.unwrap_or(REGISTRY_PRICE),
             key: read_swarm_key(key).context(
                 "cannot join a fleet: no valid --fleet-key; make the file with `watchfire mirror key > FILE`",
             )?,
@@ -351,6 +382,17 @@ mod tests {
         let found = fleet(merged).unwrap();
         assert!(found.mdns);
         assert_eq!(found.region, Some("eu".parse().unwrap()));
+        let linked = |link: &str| Options {
+            mdns: None,
+            region: Some("eu".into()),
+            region_link: vec![link.into()],
+            ..options("0.0.0.0:5001")
+        };
+        assert_eq!(fleet(linked("us=10.1.0.7:5001,price=2")).unwrap().links[0].price, 2.0);
+        assert!(error(linked("us=10.1.0.7")).contains("invalid region link \"us=10.1.0.7\""));
+        assert!(error(linked("eu=10.1.0.7:5001")).contains("needs another --region"));
+        let without = Options { region: None, ..linked("us=10.1.0.7:5001") };
+        assert!(error(without).contains("needs another --region"));
         let alone = Options { region: Some("eu".into()), ..Options::default() };
         assert!(format!("{:#}", alone.settings().unwrap_err()).contains("--region needs"));
     }

@@ -143,7 +143,7 @@ impl MirrorClient {
             if !seen.insert(reference.clone()) {
                 continue;
             }
-            let bytes = self.manifest(image, &reference).await?;
+            let (_, bytes) = self.manifest(image, &reference, false).await?;
             plan.manifests += 1;
             if plan.manifests > MANIFESTS_MAX {
                 let cause =
@@ -184,19 +184,28 @@ impl MirrorClient {
         }
     }
 
+    /// The digest that the registry names for an image now, however recently the mirror asked it.
+    pub async fn newest(&self, image: &ImageName) -> Result<Digest, ClientError> {
+        Ok(self.manifest(image, &image.reference, true).await?.0)
+    }
+
     async fn manifest(
         &self,
         image: &ImageName,
         reference: &Reference,
-    ) -> Result<Bytes, ClientError> {
+        is_new: bool,
+    ) -> Result<(Digest, Bytes), ClientError> {
         let ImageName { registry, repository, .. } = image;
         let object = match *reference == image.reference {
             true => format!("the manifest of {image}"),
             false => format!("the manifest {reference} of {image}"),
         };
         let url = self.url(registry, repository, &format!("manifests/{reference}"));
-        let response =
-            self.send(self.http.get(url).header(header::ACCEPT, ACCEPT), &object).await?;
+        let mut request = self.http.get(url).header(header::ACCEPT, ACCEPT);
+        if is_new {
+            request = request.header(header::CACHE_CONTROL, "no-cache");
+        }
+        let response = self.send(request, &object).await?;
         let named = response.headers().get("docker-content-digest");
         let named = named.and_then(|digest| digest.to_str().ok()?.parse::<Digest>().ok());
         let bytes = self.read(response, MANIFEST_BYTES_MAX, &object).await?;
@@ -205,7 +214,7 @@ impl MirrorClient {
             Reference::Tag(_) => named,
         };
         match expected {
-            Some(digest) if digest.is_of(&bytes) => Ok(bytes),
+            Some(digest) if digest.is_of(&bytes) => Ok((digest, bytes)),
             _ => Err(ClientError::invalid(&object, "the bytes do not have its digest")),
         }
     }

@@ -1,5 +1,6 @@
 //! One of the connections to a server that fetch a blob.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,19 +8,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
+use watchfire_bitswap::Want;
 use watchfire_content::Block;
 use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
+use watchfire_p2p::SessionEvent;
 use watchfire_traces::{Kind, Span, current};
 
 use super::DownloadError;
 use super::content_source::ContentSource;
 use super::sources::Progress;
 use super::spool::Spool;
+use super::spread::SLOW_BLOCK_MAX;
 use super::task::Task;
-use crate::fleet::{Fleet, KnownHashes};
+use crate::fleet::{Fleet, KnownHashes, LinkedRegion, RegionContent, RegionCopy};
 use crate::oci::ByteRange;
-use crate::store::{BLOCK_BYTES, Blob, hash_of};
+use crate::store::{BLOCK_BYTES, Blob, cid_of, hash_of};
 use crate::upstream::{BlobBody, BlobPart, UpstreamError};
 
 /// Failed requests in a row, without a new block, after which a blob is given up.
@@ -103,7 +107,7 @@ impl Drop for WholeReader {
 }
 
 enum BodyEnd {
-    /// All blocks of the request are written, or another connection fetches the rest.
+    /// All blocks of the request are written, or the rest is fetched in another way.
     Done,
     /// The bytes ended early.
     Short,
@@ -212,6 +216,11 @@ impl Connection {
         let (last, len) = self.blob.block_range(blocks.end - 1);
         let range = ByteRange { start, end: last + len as u64 - 1 };
         let Task { source, digest, .. } = &*self.task;
+        if let Some(spread) = &self.spread
+            && self.fetch_from_region(spread, blocks.clone()).await?
+        {
+            return Ok(BodyEnd::Done);
+        }
         let size = self.blob.size();
         let mut body = self.wait(source.request(digest, Some(range), Some(size))).await?;
         if let Some(other) = body.size.filter(|other| *other != size) {
@@ -223,6 +232,94 @@ impl Connection {
         }
         self.segments.lock().release(blocks);
         self.fetch_whole(body).await
+    }
+
+    /// Fetches blocks from the cheapest region that has the blob, if any is cheaper than the registry. Returns
+    /// false if none is. What the region does not send is left to the next claim, which passes over the region.
+    async fn fetch_from_region(
+        &self,
+        spread: &Spread,
+        blocks: Range<usize>,
+    ) -> Result<bool, DownloadError> {
+        let Task { source, digest, .. } = &*self.task;
+        let repository = source.repository();
+        let found = spread.fleet.find_in_regions(digest, self.blocks, repository.as_ref()).await;
+        let Some(RegionCopy { region, content }) = found else { return Ok(false) };
+        let hashes = match content {
+            RegionContent::Hashes(hashes) => hashes,
+            RegionContent::Small(bytes)
+                if bytes.len() as u64 == self.blob.size() && self.task.accepts(&bytes) =>
+            {
+                let content = Block::raw(bytes).expect("a small blob is a block");
+                self.write_from_region(spread, &region, &[0], &content).await?;
+                return Ok(true);
+            }
+            RegionContent::Small(_) => {
+                region.note_failed(digest);
+                return Ok(true);
+            }
+        };
+        let mut missing: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
+        for block in blocks {
+            missing.entry(hashes[block]).or_default().push(block);
+        }
+        let mut session = region.open_session().await.map_err(|_| DownloadError::Stopped)?;
+        let wants = missing.iter().map(|(hash, places)| Want {
+            len: u32::try_from(self.blob.block_range(places[0]).1).ok(),
+            ..Want::new(cid_of(*hash))
+        });
+        session.want(wants.collect()).await.map_err(|_| DownloadError::Stopped)?;
+        session.set_growing(false).await.map_err(|_| DownloadError::Stopped)?;
+        let limit = spread.fleet.extend(LEASE_STALLED_AFTER);
+        let (mut block_at, mut part_at) = (Instant::now(), Instant::now());
+        let mut parts = region.parts_received();
+        while !missing.is_empty() {
+            let (content, from) = match timeout_at(part_at + limit, session.next()).await {
+                Ok(Some(SessionEvent::Block { block, from })) => (block, from),
+                Ok(Some(SessionEvent::Searching(_))) => continue,
+                Ok(None) => return Err(DownloadError::Stopped),
+                Err(_) => {
+                    let before = std::mem::replace(&mut parts, region.parts_received());
+                    if parts == before || block_at.elapsed() >= SLOW_BLOCK_MAX {
+                        region.note_failed(digest);
+                        break;
+                    }
+                    part_at = Instant::now();
+                    continue;
+                }
+            };
+            let places = hash_of(content.cid()).and_then(|hash| missing.remove(&hash));
+            let places = places.unwrap_or_default();
+            let len = content.bytes().len();
+            if places.iter().any(|block| self.blob.block_range(*block).1 != len) {
+                region.note_failed(digest);
+                break;
+            }
+            self.task.sources.count_host(from, len);
+            self.write_from_region(spread, &region, &places, &content).await?;
+            (block_at, part_at) = (Instant::now(), Instant::now());
+        }
+        Ok(true)
+    }
+
+    async fn write_from_region(
+        &self,
+        spread: &Spread,
+        region: &LinkedRegion,
+        places: &[usize],
+        content: &Block,
+    ) -> Result<(), DownloadError> {
+        // The last block of the blob ends the download, and this task with it.
+        let bytes = content.bytes().len();
+        region.count_received(bytes);
+        spread.fleet.count_received(bytes);
+        spread.progress.note();
+        for block in places {
+            if !self.blob.has_block(*block) {
+                self.write_block(*block, content).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the whole blob, because the server did not send the requested range. In a fleet each lease

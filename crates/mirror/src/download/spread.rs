@@ -39,7 +39,7 @@ const URGENT_AFTER: Duration = Duration::from_secs(1);
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait for a block while any host sends something, of any blob. On a slow link, many blocks arrive
 /// side by side.
-const SLOW_BLOCK_MAX: Duration = Duration::from_secs(10);
+pub(super) const SLOW_BLOCK_MAX: Duration = Duration::from_secs(10);
 /// How long this host fetches nothing from a registry that failed.
 const UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
 /// When the registry fails and no new block arrives for this time, the download fails.

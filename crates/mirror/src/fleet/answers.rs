@@ -14,7 +14,7 @@ use super::announcements::COORDINATORS;
 use super::hashes::of_complete;
 use super::lookup::Lookup;
 use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};
-use super::{ANSWERS_MAX, COORDINATOR_TIMEOUT, Fleet};
+use super::{ANSWERS_MAX, COORDINATOR_TIMEOUT, Fleet, Spreading};
 use crate::images::{RepositoryId, may_serve};
 use crate::oci::{Digest, Manifest, Reference, Tag};
 use crate::store::BLOCK_BYTES;
@@ -100,8 +100,14 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             let others = holders.into_iter().filter(|holder| *holder != from).take(HOLDERS_MAX);
             empty(Response::Holders { hosts: others.map(|peer| fleet.contact(peer)).collect() })
         }
-        Request::Hashes { digest, list, after, access } => {
-            empty(hashes(fleet, from, &digest, list, after, access.as_ref()).await)
+        Request::Hashes { digest, list, after, is_whole, access } => {
+            let running = fleet.downloads.lock().get(&digest).filter(|_| !is_whole).cloned();
+            empty(hashes(fleet, from, &digest, list, after, running, access.as_ref()).await)
+        }
+        Request::Find { digest } => {
+            // This host may be the coordinator, and asks itself.
+            let holders = Box::pin(fleet.holders(&digest)).await.into_iter();
+            empty(Response::Holders { hosts: holders.map(|peer| fleet.contact(peer)).collect() })
         }
         Request::Blob { digest, access } => {
             match blob(fleet, from, &digest, access.as_ref()).await {
@@ -238,9 +244,9 @@ async fn hashes(
     digest: &Digest,
     list: u64,
     after: usize,
+    running: Option<Spreading>,
     access: Option<&AccessProof>,
 ) -> Response {
-    let running = fleet.downloads.lock().get(digest).cloned();
     if let Some(download) = running {
         if let Some(repository) = download.repository
             && !allows(fleet, from, &[repository], &digest.to_string(), access).await

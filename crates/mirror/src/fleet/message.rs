@@ -54,7 +54,15 @@ pub(super) enum Request {
         /// The list of an earlier response, and how many of its hashes this host has.
         list: u64,
         after: usize,
+        /// The asking host is of another region, and gets the hashes of a complete blob only.
+        #[serde(default)]
+        is_whole: bool,
         access: Option<AccessProof>,
+    },
+    /// From a host of another region: which hosts of the receiver's region have this?
+    Find {
+        #[serde(with = "text")]
+        digest: Digest,
     },
     /// A whole blob of at most one block.
     Blob {
@@ -96,6 +104,7 @@ impl Request {
             Request::Report { report, .. } => !report.wants_holder,
             Request::Leave { .. } | Request::Announce { .. } | Request::Holders { .. } => true,
             Request::Hashes { .. }
+            | Request::Find { .. }
             | Request::Blob { .. }
             | Request::Manifest { .. }
             | Request::Access { .. }
@@ -127,7 +136,7 @@ pub(super) enum Response {
     Closer { hosts: Vec<Contact> },
     /// The request was carried out.
     Done,
-    /// To [`Request::Holders`].
+    /// To [`Request::Holders`] and [`Request::Find`].
     Holders { hosts: Vec<Contact> },
     /// To [`Request::Hashes`]: the hashes that follow the first `after` of this list.
     Hashes { list: u64, hashes: Vec<BlockHash> },

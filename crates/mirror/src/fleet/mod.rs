@@ -31,6 +31,8 @@
 //! fetches it alone. A host gives content only to hosts that could pull it themselves ([`access`]). The host that is
 //! closest to a blob asks the registry, for all hosts, whether a repository has the blob; they believe its answer.
 //!
+//! Other regions are fleets of their own. [`links`] says when this region takes a blob from one of them.
+//!
 //! The bounds: 4,096 connections, 1,024 requests of other hosts that are answered at a time (further ones fail),
 //! the addresses of 50,000 hosts, requests of 1 MiB and answers of 5 MiB.
 
@@ -39,6 +41,7 @@ mod announcements;
 mod answers;
 mod hashes;
 mod lag;
+mod links;
 mod lookup;
 mod message;
 mod questions;
@@ -65,6 +68,8 @@ use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores};
 
 pub(crate) use access::tag_key;
 pub(crate) use hashes::KnownHashes;
+pub(crate) use links::{LinkedRegion, RegionContent, RegionCopy};
+pub use links::{RegionLink, RegionLinkError, RegionStatus};
 pub use region::{Region, RegionError};
 
 use crate::images::{Access, Catalog, ManifestFetcher, RepositoryId};
@@ -114,6 +119,10 @@ pub struct FleetSettings {
     /// The region of this host. Hosts of other regions are not a part of its fleet. `None`: the hosts
     /// without a region are one fleet.
     pub region: Option<Region>,
+    /// Hosts of other regions, from which this region takes blobs.
+    pub links: Vec<RegionLink>,
+    /// The price of what a registry sends. Only links with a lower price are used.
+    pub registry_price: f64,
     /// The file of the host's key pair, which is created at the first start.
     pub identity: Option<PathBuf>,
     /// Segments of one blob that all hosts together fetch from the registry at a time.
@@ -121,18 +130,15 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
-    fn network_key(&self, key: &[u8; 32]) -> [u8; 32] {
-        self.region.as_ref().map_or(*key, |region| region.network_key(key))
-    }
-
-    /// The settings of the libp2p host.
-    fn host(&self) -> HostSettings {
+    /// The settings of a libp2p host in the network of a region.
+    fn host(&self, region: Option<&Region>) -> HostSettings {
+        let in_region = |key: &[u8; 32]| region.map_or(*key, |region| region.network_key(key));
         HostSettings {
             listen: vec![multiaddr(self.listen)],
             bootstrap: self.join.iter().copied().map(multiaddr).collect(),
             local_discovery: self.mdns,
-            network_key: Some(self.network_key(&self.key)),
-            network_key_before: self.key_before.as_ref().map(|key| self.network_key(key)),
+            network_key: Some(in_region(&self.key)),
+            network_key_before: self.key_before.as_ref().map(in_region),
             identity: self.identity.clone(),
             dht: Dht::Server,
             dht_protocol: DHT_PROTOCOL.to_owned(),
@@ -167,6 +173,8 @@ pub(crate) enum FleetError {
     Timeout(Duration),
     #[error("an answer of another kind, or an invalid one")]
     Answer,
+    #[error("none of its addresses can be reached; check --region-link")]
+    Unreachable,
     #[error("the mirror is stopping")]
     Stopped,
 }
@@ -192,6 +200,8 @@ pub(crate) struct Fleet {
     started_at: Instant,
     peer_bytes: AtomicU64,
     region: Option<Region>,
+    /// The cheapest is the first.
+    links: Vec<Arc<LinkedRegion>>,
     lag: Arc<Lag>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -206,12 +216,15 @@ struct Spreading {
     askers: mpsc::Sender<PeerId>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FleetStatus {
     pub peer_id: String,
     pub addresses: Vec<String>,
     /// The region of this host; `None` if it has none.
     pub region: Option<String>,
+    /// The linked regions that are cheaper than the registry.
+    #[serde(default)]
+    pub regions: Vec<RegionStatus>,
     pub known_hosts: usize,
     pub connections: usize,
     pub coordinated_blobs: usize,
@@ -262,7 +275,9 @@ impl Fleet {
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
         // Blocks go into the blobs, so the host's own store is empty.
         let own = Arc::new(LockedMemoryStore::new(0));
-        let host = Arc::new(Host::start(settings.host(), stores, own).await?);
+        let host =
+            Arc::new(Host::start(settings.host(settings.region.as_ref()), stores, own).await?);
+        let links = links::open_links(&settings).await?;
         let mut seed = [0; 8];
         seed.copy_from_slice(&host.peer_id().to_bytes()[2..10]);
         let leases = settings.leases_per_blob;
@@ -284,6 +299,7 @@ impl Fleet {
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
             region: settings.region,
+            links,
             lag: Arc::default(),
             tasks: Mutex::default(),
             host,
@@ -303,6 +319,7 @@ impl Fleet {
     pub(crate) async fn stop(&self) {
         self.tasks.lock().abort_all();
         self.host.stop().await;
+        futures::future::join_all(self.links.iter().map(|region| region.stop())).await;
     }
 
     pub(crate) async fn status(&self) -> FleetStatus {
@@ -311,6 +328,7 @@ impl Fleet {
             peer_id: self.host.peer_id().to_string(),
             addresses: self.host.addresses().iter().map(ToString::to_string).collect(),
             region: self.region.as_ref().map(Region::to_string),
+            regions: self.links.iter().map(|region| region.status()).collect(),
             known_hosts: self.lookup.known().await,
             connections: stats.connections,
             coordinated_blobs: self.coordinator.lock().blobs(),

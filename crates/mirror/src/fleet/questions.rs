@@ -61,7 +61,8 @@ impl Fleet {
         after: usize,
     ) -> Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError> {
         let access = self.prove(peer, &digest.to_string(), repository).await;
-        let request = Request::Hashes { digest: digest.clone(), list, after, access };
+        let request =
+            Request::Hashes { digest: digest.clone(), list, after, is_whole: false, access };
         match self.ask(peer, &request, REQUEST_TIMEOUT).await? {
             (Response::Hashes { list, hashes }, _) => {
                 let hashes = hashes.into_iter().map(|hash| (hash.0, hash.1));
@@ -236,7 +237,7 @@ impl Fleet {
     }
 
     /// The hosts that announced a key, as its coordinator names them.
-    async fn holders(&self, key: &Digest) -> Vec<PeerId> {
+    pub(super) async fn holders(&self, key: &Digest) -> Vec<PeerId> {
         let request = |is_final| Request::Holders { digest: key.clone(), is_final };
         match self.ask_coordinator(&key.to_string(), request).await {
             Ok((Response::Holders { hosts }, _)) => {

@@ -31,7 +31,10 @@ pub(super) async fn answer(
     request: &Parts,
 ) -> Result<Response, ApiError> {
     let accept = Accept::of_lines(request.headers.get_all(header::ACCEPT).iter());
-    let lookup = Lookup { shared: shared.clone(), pull: pull.clone(), accept };
+    // A client that follows a tag wants to know what the registry names now.
+    let is_new = request.headers.get(header::CACHE_CONTROL).is_some_and(|one| one == "no-cache");
+    let tag_ttl = if is_new { Duration::ZERO } else { shared.settings.tag_ttl };
+    let lookup = Lookup { shared: shared.clone(), pull: pull.clone(), accept, tag_ttl };
     let found = match reference {
         Reference::Tag(tag) => lookup.by_tag(tag).await,
         Reference::Digest(digest) => lookup.by_digest(digest).await,
@@ -72,6 +75,7 @@ struct Lookup {
     shared: Arc<Shared>,
     pull: Pull,
     accept: Accept,
+    tag_ttl: Duration,
 }
 
 /// A question to a registry: two with the same key get one answer. The last part is the key of what is
@@ -85,7 +89,7 @@ impl Lookup {
         let id = self.pull.id();
         let known = self.shared.catalog.tag(&id, tag, &self.accept.key);
         if let Some(known) = &known
-            && known.age < self.shared.settings.tag_ttl
+            && known.age < self.tag_ttl
             && let Some(manifest) = self.stored(&known.digest)?
         {
             return Ok((manifest, Source::Store(known.age)));
@@ -205,7 +209,7 @@ impl Lookup {
         // The answer to the same question may have arrived since the store was searched.
         if let Reference::Tag(tag) = reference
             && let Some(known) = self.shared.catalog.tag(&self.pull.id(), tag, &self.accept.key)
-            && known.age < self.shared.settings.tag_ttl
+            && known.age < self.tag_ttl
             && let Some(manifest) = self.shared.manifests.get(&known.digest)?
         {
             return Ok(manifest);

@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::fleet::RegionStatus;
+
 use super::{RequestTotals, SourceTotals, StatusReport};
 
 pub(crate) fn render(report: StatusReport) -> String {
@@ -62,6 +64,13 @@ impl Collector for Exporter {
         put(Counter, "fleet_sent_bytes", help, fleet.sent_bytes)?;
         let help = "Bytes of blobs that arrived twice.";
         put(Counter, "fleet_duplicate_bytes", help, fleet.duplicate_bytes)?;
+        let help = "Bytes of blobs that hosts of another region sent to this host.";
+        let name = "region_received_bytes";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for RegionStatus { name, received_bytes, .. } in &fleet.regions {
+            let labels = [("region", name.as_str())];
+            ConstCounter::new(*received_bytes).encode(family.encode_family(&labels)?)?;
+        }
         let Some(region) = &fleet.region else { return Ok(()) };
         // The name gets the suffix `_info`.
         let region = Info::new([("name", region.as_str())]);

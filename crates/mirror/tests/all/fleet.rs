@@ -18,7 +18,7 @@ use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_respon
 /// The key of the fleet.
 pub(crate) const KEY: [u8; 32] = [7; 32];
 
-fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
+pub(crate) fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
     move |settings| {
         settings.fleet = Some(FleetSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -28,6 +28,8 @@ fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
             key: KEY,
             key_before: None,
             region: None,
+            links: Vec::new(),
+            registry_price: 10.0,
             identity: None,
             leases_per_blob: 4,
         });
@@ -35,7 +37,7 @@ fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
 }
 
 /// The address of a host for other hosts, from `/ip4/127.0.0.1/tcp/1234/p2p/...`.
-async fn address_of(host: &TestMirror) -> SocketAddr {
+pub(crate) async fn address_of(host: &TestMirror) -> SocketAddr {
     let status = host.running.fleet().await.expect("it is a member of a fleet");
     let text = status.addresses.first().expect("it listens").to_string();
     let parts: Vec<&str> = text.split('/').collect();

@@ -3,6 +3,7 @@
 mod fleet;
 mod http_answers;
 mod liar;
+mod regions;
 mod registries;
 mod signatures;
 mod support;

@@ -13,21 +13,25 @@ use crate::live_lines::LiveLines;
 use crate::progress::{self, Step};
 
 /// Prints lines, and draws bars below them on a terminal.
+#[derive(Default)]
 pub struct Display {
+    prints: bool,
     live: Option<LiveLines>,
-    started: Instant,
+    started: Option<Instant>,
 }
 
 impl Display {
     /// A display without bars yet.
     pub fn start() -> Self {
         let live = io::stdout().is_terminal().then(LiveLines::default);
-        Display { live, started: Instant::now() }
+        Display { prints: true, live, started: Some(Instant::now()) }
     }
 
     pub fn print(&mut self, line: &str) {
         self.end();
-        println!("{line}");
+        if self.prints {
+            println!("{line}");
+        }
     }
 
     /// Prints the line of a blob that is in the store.
@@ -37,7 +41,7 @@ impl Display {
 
     pub fn draw(&mut self, running: &[Arc<BlobProgress>], summary: &Summary, total: u64) {
         let Some(live) = &mut self.live else { return };
-        let elapsed = self.started.elapsed();
+        let elapsed = self.started.map_or(Duration::ZERO, |started| started.elapsed());
         let received = |one: &Arc<BlobProgress>| one.received.load(Ordering::Relaxed);
         let mut lines: Vec<String> = running
             .iter()

@@ -1,8 +1,10 @@
 //! `watchfire mirror preload`: loads images into the store of a running mirror.
 
 mod display;
+mod follow;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +27,8 @@ const IMAGES_AT_ONCE: usize = 4;
 const BLOBS_AT_ONCE: usize = 6;
 /// Time between two changes of the progress bars.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// What --interval may be.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 /// Arguments of `watchfire mirror preload`.
 #[derive(clap::Args)]
@@ -32,14 +36,24 @@ pub struct Arguments {
     /// An image, such as nginx, ghcr.io/owner/app:v1, or app@sha256:<digest>.
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<ImageName>,
-    /// The address of the mirror.
+    /// The address of the mirror; with --follow, it can be repeated.
     #[arg(
         long,
         value_name = "URL",
         default_value = "http://127.0.0.1:5000",
         value_parser = super::parse_address
     )]
-    mirror: Registry,
+    mirror: Vec<Registry>,
+    /// Run on until you press Ctrl-C: ask the registry for each tag again and again, and load the image
+    /// when the tag names another one.
+    #[arg(long)]
+    follow: bool,
+    /// With --follow, the time between two questions for a tag.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = humantime::parse_duration, requires = "follow")]
+    interval: Duration,
+    /// With --follow, print a line of JSON for each image that was loaded, and for each error.
+    #[arg(long, requires = "follow")]
+    json: bool,
     /// The platform, such as linux/arm64, of which an image is loaded if there are several (default:
     /// that of this host).
     #[arg(long, value_name = "OS/ARCH", conflicts_with = "all_platforms")]
@@ -47,6 +61,16 @@ pub struct Arguments {
     /// Load the images of all platforms.
     #[arg(long)]
     all_platforms: bool,
+}
+
+impl Arguments {
+    fn platforms(&self) -> Platforms {
+        match (&self.platform, self.all_platforms) {
+            (_, true) => Platforms::All,
+            (Some(platform), false) => Platforms::One(platform.clone()),
+            (None, false) => Platforms::One(Platform::of_host()),
+        }
+    }
 }
 
 struct BlobProgress {
@@ -65,23 +89,32 @@ struct Summary {
 /// Loads all images. The exit code is 1 if any could not be loaded.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if arguments.mirror.len() > 1 && !arguments.follow {
+        anyhow::bail!("cannot load into several mirrors: repeat --mirror only with --follow");
+    }
+    anyhow::ensure!(
+        INTERVALS.contains(&arguments.interval),
+        "invalid --interval: write a time from 1s to 1day"
+    );
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
+        let work = async {
+            match arguments.follow {
+                true => follow::follow(arguments).await,
+                false => load(arguments).await,
+            }
+        };
         tokio::select! {
-            code = load(arguments) => code,
-            code = signals.next() => Ok(ExitCode::from(code)),
+            code = work => code,
+            code = signals.next() => Ok(ExitCode::from(if arguments.follow { 0 } else { code })),
         }
     })
 }
 
 async fn load(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let client = MirrorClient::new(&arguments.mirror)?;
+    let client = MirrorClient::new(&arguments.mirror[0])?;
     let started = Instant::now();
-    let platforms = match (&arguments.platform, arguments.all_platforms) {
-        (_, true) => Platforms::All,
-        (Some(platform), false) => Platforms::One(platform.clone()),
-        (None, false) => Platforms::One(Platform::of_host()),
-    };
+    let platforms = arguments.platforms();
     let mut display = Display::start();
     // The failures are in the order of the images.
     let mut failures: BTreeMap<usize, String> = BTreeMap::new();

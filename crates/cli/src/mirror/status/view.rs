@@ -114,9 +114,13 @@ fn sources(totals: &SourceTotals) -> String {
     parts.map(|(number, name)| format!("{} {name}", count(number))).join(", ")
 }
 
-fn fleet_lines(fleet: &FleetStatus) -> [String; 3] {
+fn fleet_lines(fleet: &FleetStatus) -> Vec<String> {
     let region = fleet.region.as_ref().map_or(String::new(), |name| format!(", region {name}"));
-    [
+    let regions = fleet.regions.iter().map(|region| {
+        let received = binary_bytes(region.received_bytes);
+        format!("          received {received} from region {}, price {}", region.name, region.price)
+    });
+    let lines = [
         format!("Fleet     {} at {}{region}", fleet.peer_id, fleet.addresses.join(", ")),
         format!(
             "          knows {} other hosts, connected to {}, coordinates {} blobs",
@@ -130,7 +134,8 @@ fn fleet_lines(fleet: &FleetStatus) -> [String; 3] {
             binary_bytes(fleet.sent_bytes),
             binary_bytes(fleet.duplicate_bytes)
         ),
-    ]
+    ];
+    lines.into_iter().chain(regions).collect()
 }
 
 /// The lines of one download. Without a rate, the average since its start is shown.
