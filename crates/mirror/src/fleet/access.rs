@@ -91,7 +91,7 @@ impl Credentials {
     pub(super) async fn of(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
         let hash = self.read(repository).await?;
         // 32 bits tell that they have changed, and not what they are.
-        let short = hash.map(|hash| Sha256::digest(hash));
+        let short = hash.map(Sha256::digest);
         let short = short.and_then(|hash| hash.first_chunk().copied()).map(u32::from_be_bytes);
         self.catalog.note_credentials(repository, short.unwrap_or_default());
         Some(hash)

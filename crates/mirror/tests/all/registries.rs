@@ -656,7 +656,8 @@ async fn a_registry_that_lies_about_sizes_gives_no_wrong_bytes() {
     let of_range: Lie = Box::new(|seen, layer| {
         let line = format!("Content-Range: bytes 0-9/{}", layer.len() - 1);
         let lines = ["Accept-Ranges: bytes", &line];
-        (seen.header("range") != "").then(|| response("206 Partial Content", &lines, &layer[..10]))
+        (!seen.header("range").is_empty())
+            .then(|| response("206 Partial Content", &lines, &layer[..10]))
     });
     let none = || -> Lie { Box::new(|_, _| None) };
     // The size in the manifest, and the lie about the blob.
