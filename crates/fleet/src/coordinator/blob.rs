@@ -154,13 +154,22 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         // A segment counts as free if the others that have it do not send it.
         let takes_held = report.is_stalled && !(report.wants_holder && has_holder());
         let downloading = self.hosts.iter().filter(|host| host.is_downloading).count();
-        let own_max = (leases_max / downloading.max(1)).max(1);
+        let own_max = match report.only_first {
+            // Such a lease is short.
+            true => leases_max,
+            false => (leases_max / downloading.max(1)).max(1),
+        };
         let mut own: Vec<u32> = self.held_by(id).collect();
         let wanted = own.len() + report.wanted_leases as usize;
         let mut first = report.first;
         while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
-            let first = first.take().filter(|segment| self.is_free(*segment));
-            let free = first.or_else(|| self.next_free());
+            let is_unsent = |segment| takes_held && !self.leases.contains_key(&segment);
+            let first = first.take().filter(|one| self.is_free(*one) || is_unsent(*one));
+            let first = first.filter(|segment| (*segment as usize) < self.holders.len());
+            let free = match report.only_first {
+                true => first,
+                false => first.or_else(|| self.next_free()),
+            };
             let Some(segment) = free.or_else(|| self.next_held(id).filter(|_| takes_held)) else {
                 break;
             };

@@ -3,5 +3,6 @@
 mod fleet;
 mod http_answers;
 mod registries;
+mod starts;
 mod support;
 mod tenants;
