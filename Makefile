@@ -259,6 +259,10 @@ kraken-tools: # Install what Kraken needs, when it is missing; builds Kraken onc
 	@[ -x target/kraken/tracker ] || (cd experiments/peers/kraken && mkdir -p $(CURDIR)/target/kraken && \
 	  go build -mod=readonly -o $(CURDIR)/target/kraken/ $$(go list -mod=readonly tool))
 
+lazy-tools: image-tools # Build containerd 2 and the stargz snapshotter once, with Go, and link to them from target/lazy
+	@tests/install.sh runc:runc curl:curl unshare:util-linux go:golang-go
+	@cd tests/interop && node --input-type=module -e "import { linkLazyTools } from './lib/mirror-tools.mjs'; await linkLazyTools('$(CURDIR)/target/lazy')"
+
 cluster-tools: tests/interop/node_modules/.package-lock.json experiments/peers/node_modules/.package-lock.json # Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
 	@tests/install.sh redis-server:redis-server curl:curl ss:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
@@ -403,10 +407,10 @@ compare-proof: web # `lab compare` finds a change of the exchange between two co
 	  case $$? in 0) ;; 4) worse=$$((worse + 1)) ;; *) exit 1 ;; esac; done; \
 	echo "$$worse of 20 comparisons of a program with itself are worse"; [ $$worse -lt 3 ]
 
-bench-images: web image-tools kraken-tools # An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
+bench-images: web image-tools kraken-tools lazy-tools # An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	failed=; \
-	for name in $(or $(EXPERIMENTS),neighbour kraken unshaped equal-links slow-upstream small-layers sizes); do \
+	for name in $(or $(EXPERIMENTS),neighbour kraken lazy proxy-file unshaped equal-links slow-upstream small-layers sizes); do \
 	  $(SUDO) ./target/release/watchfire lab run experiments/images-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/fleet/$$name.md) || failed="$$failed $$name"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }

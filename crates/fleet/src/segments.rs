@@ -26,11 +26,11 @@ impl Segments {
     /// The next blocks to fetch, which the caller now fetches. `None`: others fetch all that are
     /// missing, or none is.
     pub fn claim(&mut self, wanted: Option<usize>, blocks_max: usize) -> Option<Range<usize>> {
-        let is_free = |block: usize| !self.present[block] && !self.claimed.contains(&block);
-        let wanted = wanted.filter(|block| *block < self.present.len() && is_free(*block));
-        let start = wanted.or_else(|| (0..self.present.len()).find(|block| is_free(*block)))?;
+        let wanted = wanted.filter(|block| self.is_free(*block));
+        let start =
+            wanted.or_else(|| (0..self.present.len()).find(|block| self.is_free(*block)))?;
         let limit = start.saturating_add(blocks_max).min(self.present.len());
-        let end = (start..limit).find(|block| !is_free(*block)).unwrap_or(limit);
+        let end = (start..limit).find(|block| !self.is_free(*block)).unwrap_or(limit);
         self.claimed.extend(start..end);
         Some(start..end)
     }
@@ -41,19 +41,22 @@ impl Segments {
         blocks: Range<usize>,
         is_wanted: impl Fn(usize) -> bool,
     ) -> Option<Range<usize>> {
-        let is_free = |block: &usize| {
-            !self.present[*block] && !self.claimed.contains(block) && is_wanted(*block)
-        };
+        let is_free = |block: &usize| self.is_free(*block) && is_wanted(*block);
         let start = blocks.clone().find(is_free)?;
         let end = (start..blocks.end).find(|block| !is_free(block)).unwrap_or(blocks.end);
         self.claimed.extend(start..end);
         Some(start..end)
     }
 
+    /// Whether a block is missing, and nobody fetches it.
+    pub fn is_free(&self, block: usize) -> bool {
+        self.present.get(block) == Some(&false) && !self.claimed.contains(&block)
+    }
+
     /// Claims one more block, behind those that a request fetches already. Returns whether it was
     /// free.
     pub fn extend(&mut self, block: usize) -> bool {
-        let is_free = self.present.get(block) == Some(&false) && !self.claimed.contains(&block);
+        let is_free = self.is_free(block);
         if is_free {
             self.claimed.insert(block);
         }

@@ -34,8 +34,8 @@ export class GoPrograms {
   #keptIn
 
   /**
-   * `folder` has go.mod, below tests/interop. `packages` are the programs: a name each, and the package in `module`. `keptIn`
-   * is their folder in the cache. `inputs` are further files of `folder` that decide what is built.
+   * `folder` has go.mod, below tests/interop. `packages` are the programs: a name each, and the package in `module`, or in `folder`
+   * if it begins with a dot. `keptIn` is their folder in the cache. `inputs` are further files of `folder` that decide what is built.
    */
   constructor({ folder, module, packages, keptIn, inputs = [] }) {
     this.#folder = fileURLToPath(new URL(`../${folder}`, import.meta.url))
@@ -83,7 +83,8 @@ export class GoPrograms {
       if (existsSync(finished)) continue
       mkdirSync(path.dirname(finished), { recursive: true })
       const unfinished = `${finished}.${process.pid}`
-      const args = ['build', '-mod=readonly', '-trimpath', '-buildvcs=false', '-o', unfinished, `${this.#module}/${inModule}`]
+      const source = inModule.startsWith('.') ? inModule : `${this.#module}/${inModule}`
+      const args = ['build', '-mod=readonly', '-trimpath', '-buildvcs=false', '-o', unfinished, source]
       await run('go', args, { cwd: this.#folder, timeout: BUILD_MS, killSignal: 'SIGKILL' })
       renameSync(unfinished, finished)
     }

@@ -78,27 +78,31 @@ function layer(bytes) {
 
 /** An image with layers of these sizes, which a container engine can unpack. */
 export function makeImage(layerBytes) {
-  const layers = layerBytes.map(layer)
+  return ociImage(layerBytes.map(layer).map(({ tar, gzip }) => ({ blob: gzip, diffId: digestOf(tar) })))
+}
+
+/** An image with these layers: each with its compressed bytes, the digest of its tar, and perhaps annotations. */
+export function ociImage(layers) {
   const config = Buffer.from(
     JSON.stringify({
       architecture: 'amd64',
       os: 'linux',
       config: { Cmd: ['/none'] },
-      rootfs: { type: 'layers', diff_ids: layers.map(({ tar }) => digestOf(tar)) },
+      rootfs: { type: 'layers', diff_ids: layers.map(({ diffId }) => diffId) },
       history: layers.map(() => ({ created_by: 'test' })),
     }),
   )
-  const descriptor = (mediaType, bytes) => ({ mediaType, digest: digestOf(bytes), size: bytes.length })
+  const descriptor = (mediaType, bytes, annotations) => ({ mediaType, digest: digestOf(bytes), size: bytes.length, annotations })
   const manifest = Buffer.from(
     JSON.stringify({
       schemaVersion: 2,
       mediaType: MANIFEST,
       config: descriptor(CONFIG, config),
-      layers: layers.map(({ gzip }) => descriptor(LAYER, gzip)),
+      layers: layers.map(({ blob, annotations }) => descriptor(LAYER, blob, annotations)),
     }),
   )
-  const blobs = [config, ...layers.map(({ gzip }) => gzip)]
-  return { manifest, digest: digestOf(manifest), blobs, layers: layers.map(({ gzip }) => gzip), config }
+  const blobs = layers.map(({ blob }) => blob)
+  return { manifest, digest: digestOf(manifest), blobs: [config, ...blobs], layers: blobs, config }
 }
 
 /** Pushes an image, as the OCI specification describes it. */

@@ -171,7 +171,12 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         let downloading = self.hosts.iter().filter(|host| host.is_downloading).count();
         // Others may be about to report.
         let is_early = now.since(self.began_at) < REPORT_INTERVAL;
-        let own_max = if is_early { 1 } else { (leases_max / downloading.max(1)).max(1) };
+        let own_max = match report.only_first {
+            // Such a lease is short.
+            true => leases_max,
+            false if is_early => 1,
+            false => (leases_max / downloading.max(1)).max(1),
+        };
         let waiting = self.hosts.iter().filter(|host| host.wants_leases && host.id != id);
         let least = waiting.map(|host| host.granted).min().unwrap_or(u32::MAX);
         let Some(place) = self.places.get(&id).copied() else { return Vec::new() };
@@ -180,11 +185,17 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         let mut first = report.first;
         while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
             // It is the turn of a host that had fewer.
-            if self.hosts[place].granted > least && self.leases.len() >= leases_max / 2 {
+            let has_more = !report.only_first && self.hosts[place].granted > least;
+            if has_more && self.leases.len() >= leases_max / 2 {
                 break;
             }
-            let first = first.take().filter(|segment| self.is_free(*segment));
-            let free = first.or_else(|| self.next_free());
+            let is_unsent = |segment| takes_held && !self.leases.contains_key(&segment);
+            let first = first.take().filter(|one| self.is_free(*one) || is_unsent(*one));
+            let first = first.filter(|segment| (*segment as usize) < self.holders.len());
+            let free = match report.only_first {
+                true => first,
+                false => first.or_else(|| self.next_free()),
+            };
             let Some(segment) = free.or_else(|| self.next_held(id).filter(|_| takes_held)) else {
                 break;
             };

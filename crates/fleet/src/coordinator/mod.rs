@@ -14,7 +14,8 @@
 //! - **A lease** lets one host fetch one segment of 4 MiB. All hosts together have at most `leases_max` for a
 //!   blob, four by default: enough to fill the registry's link, few enough that a segment which is fetched twice
 //!   costs little. A segment is free while no host has it and none leases it. A host takes the segment that its
-//!   reader waits for, else the first free one.
+//!   reader waits for, else the first free one. While a container starts, it takes no other one, and ends the
+//!   lease as soon as it has the blocks that the start reads.
 //! - **Leases go round**, because a host passes on what it fetches: leases at few hosts make their uplinks the
 //!   limit of all. So a host that had more leases than another one gets no further lease while half of them are
 //!   in use. In the first half second each host has one at most, since others may be about to report.
@@ -89,6 +90,8 @@ pub struct Report {
     pub wanted_leases: u32,
     /// A segment to begin with, because a reader waits for it.
     pub first: Option<u32>,
+    /// The host fetches no other segment: a container starts, and needs some blocks only.
+    pub only_first: bool,
     pub wanted_hosts: u32,
     /// The host needs a holder of the whole blob. Blobs of one block are sent as a whole.
     pub wants_holder: bool,
@@ -337,6 +340,24 @@ mod tests {
         let mut coordinator = coordinator();
         let wanted = Report { first: Some(7), wanted_leases: 2, ..report(9) };
         assert_eq!(coordinator.handle_report(Instant::ZERO, &"a", 1, &wanted).leases, [7]);
+    }
+
+    #[test]
+    fn a_start_leases_only_what_it_reads() {
+        let mut coordinator = coordinator();
+        let mut ask = |id, first, fetching: &[u32]| {
+            let fetching = fetching.to_vec();
+            let report = Report { first, fetching, only_first: true, ..report(9) };
+            let mut leases = coordinator.handle_report(Instant::ZERO, &"a", id, &report).leases;
+            leases.sort_unstable();
+            leases
+        };
+        assert_eq!(ask(1, Some(7), &[]), [7]);
+        assert_eq!(ask(2, Some(7), &[]), []);
+        assert_eq!(ask(2, None, &[]), []);
+        // Its share of four is two, but these leases are short.
+        assert_eq!((ask(1, Some(2), &[7]), ask(1, Some(3), &[2, 7])), (vec![2, 7], vec![2, 3, 7]));
+        assert_eq!((ask(1, None, &[]), ask(2, Some(7), &[])), (vec![], vec![7]));
     }
 
     #[test]

@@ -31,6 +31,13 @@ const FAILURES_MAX: u32 = 4;
 /// The first pause after a failed request. It doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
+/// Blocks of one request for a blob from which a container runs: its reads wait for such requests.
+const LAZY_BLOCKS: usize = 4;
+/// How often to look whether a start is over, after which the rest of the blob is fetched.
+const START_TICK: Duration = Duration::from_millis(250);
+/// How long a download waits for the first read of the start for which it was begun.
+const FIRST_READ_WITHIN: Duration = Duration::from_secs(1);
+
 /// A host that gets no byte from the registry for this time gives its lease to another one.
 const LEASE_STALLED_AFTER: Duration = Duration::from_secs(3);
 
@@ -161,10 +168,35 @@ impl Connection {
     /// Fetches ranges until no block is free.
     pub(super) async fn fetch_segments(&self, failures: u32) -> Result<(), DownloadError> {
         let claim = |segments: &mut Segments| {
-            let wanted = self.task.waiting.first(|block| !self.blob.has_block(block));
-            segments.claim(wanted, SEGMENT_BLOCKS)
+            if self.is_starting() {
+                let needed = self.needed(|block| segments.is_free(block))?;
+                return segments.claim(Some(needed.start), needed.len().min(SEGMENT_BLOCKS));
+            }
+            let wanted = self.task.waiting.first(|block| segments.is_free(block));
+            let is_lazy = self.blob.start_order().is_lazy();
+            segments.claim(wanted, if is_lazy { LAZY_BLOCKS } else { SEGMENT_BLOCKS })
         };
         self.fetch_all(claim, failures).await
+    }
+
+    /// The next blocks while a container starts: those that readers wait for, and then those of the order.
+    pub(super) fn needed(&self, is_wanted: impl Fn(usize) -> bool) -> Option<Range<usize>> {
+        let waited_for = self.task.waiting.first_range(&is_wanted);
+        waited_for.or_else(|| self.blob.start_order().first(is_wanted))
+    }
+
+    /// Whether a container starts. The reader for which the download began may not have begun to read yet.
+    pub(super) fn is_starting(&self) -> bool {
+        let order = self.blob.start_order();
+        let will_start = || self.task.in_parts && !order.is_lazy();
+        order.is_running()
+            || (will_start() && self.task.sources.started_at.elapsed() < FIRST_READ_WITHIN)
+    }
+
+    /// Whether a container starts that needs none of the free blocks now. In a fleet, the lease ends then.
+    fn is_paused(&self) -> bool {
+        let is_starting = self.spread.is_none() && self.is_starting();
+        is_starting && !self.segments.lock().is_complete()
     }
 
     /// Fetches what `claim` claims, until it claims nothing.
@@ -183,7 +215,14 @@ impl Connection {
         let mut failures = failures;
         loop {
             let claimed = claim(&mut self.segments.lock());
-            let Some(claimed) = claimed else { return Ok(()) };
+            let Some(claimed) = claimed else {
+                if !self.is_paused() {
+                    return Ok(());
+                }
+                // At its end, or when a reader begins to wait.
+                let _ = timeout(START_TICK, self.task.waiting.next()).await;
+                continue;
+            };
             let written = self.blob.blocks_present();
             let result = self.fetch_segment_within_span(claimed.clone()).await;
             self.segments.lock().release(claimed);

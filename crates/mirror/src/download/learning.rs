@@ -45,6 +45,7 @@ impl SpreadTask {
         peer: PeerId,
         answer: HashAnswer,
     ) -> Result<(), DownloadError> {
+        self.has_answer = true;
         let Some(neighbour) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         let mut pause = Duration::ZERO;
         let new = answer.as_ref().map(|hashes| hashes.as_ref().map(|(_, hashes)| hashes.len()));
@@ -93,7 +94,8 @@ impl SpreadTask {
 
     pub(super) fn want(&mut self, block: usize, hash: [u8; 32]) -> Option<Want> {
         let blob = &self.connection.blob;
-        if blob.has_block(block) || self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32)) {
+        let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
+        if blob.has_block(block) || is_leased || (self.is_starting && !self.is_needed(block)) {
             return None;
         }
         let len = u32::try_from(blob.block_range(block).1).ok();
@@ -107,7 +109,10 @@ impl SpreadTask {
         blocks: Range<usize>,
     ) -> Result<(), DownloadError> {
         let known = self.spread.known.clone();
-        let wants = blocks.filter_map(|block| self.want(block, known.get(block)?));
+        let wants = blocks.filter_map(|block| {
+            let is_requested = self.wanted.contains(&block);
+            self.want(block, known.get(block)?).filter(|_| !is_requested)
+        });
         let wants = wants.collect();
         session.want(wants).await.map_err(|_| DownloadError::Stopped)
     }

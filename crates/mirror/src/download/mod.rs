@@ -7,6 +7,7 @@ mod run;
 mod sources;
 mod spool;
 mod spread;
+mod start;
 mod task;
 mod waiting;
 
@@ -178,12 +179,14 @@ impl Downloads {
         }
     }
 
-    /// The running download of a blob, or a new one.
+    /// The running download of a blob, or a new one. `in_parts`: its first reader reads a part, so that the blob is not
+    /// read from its start.
     pub(crate) fn start(
         self: &Arc<Self>,
         source: ContentSource,
         digest: &Digest,
         size: Option<u64>,
+        in_parts: bool,
     ) -> Result<Download, DownloadError> {
         let mut running = self.running.lock();
         if let Some(download) = running.downloads.get(digest) {
@@ -215,6 +218,7 @@ impl Downloads {
             source,
             digest: digest.clone(),
             size,
+            in_parts,
             progress: download.progress.clone(),
             waiting: download.waiting.clone(),
             sources: download.sources.clone(),
@@ -298,10 +302,15 @@ impl Download {
     }
 
     /// Waits until the blob has a block. The block is fetched before the blocks that no reader waits
-    /// for.
-    pub async fn block(&mut self, blob: &Blob, block: usize) -> Result<(), DownloadError> {
+    /// for. The reader reads on to the block `last`.
+    pub async fn block(
+        &mut self,
+        blob: &Blob,
+        block: usize,
+        last: usize,
+    ) -> Result<(), DownloadError> {
         let mut changes = blob.changes();
-        let _waiting = self.waiting.wait_for(block);
+        let _waiting = self.waiting.wait_for(block, last);
         loop {
             changes.mark_unchanged();
             // The last block of a blob with wrong bytes is never sent.

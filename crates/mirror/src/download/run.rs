@@ -21,7 +21,7 @@ use crate::upstream::{BlobBody, UpstreamError};
 enum Opened {
     /// The whole blob, of this size.
     Body(BlobBody, u64),
-    /// The size of a blob of which the store has a part. The rest is fetched in ranges.
+    /// The size of a blob of which the store has a part, or a reader wants one. The rest is fetched in ranges.
     Size(u64),
     /// The whole blob has been read, because nobody told its size.
     Spool(Spool),
@@ -155,7 +155,14 @@ impl Task {
     }
 
     async fn try_open(&self) -> Result<Opened, DownloadError> {
-        if self.downloads.blobs.has_part(&self.digest) {
+        let has_part = self.downloads.blobs.has_part(&self.digest);
+        if self.in_parts
+            && !has_part
+            && let Some(size) = self.size
+        {
+            return Ok(Opened::Size(size));
+        }
+        if has_part {
             match self.source.size(&self.digest).await?.or(self.size) {
                 Some(size) => return Ok(Opened::Size(size)),
                 None => self.downloads.blobs.remove(&self.digest)?,

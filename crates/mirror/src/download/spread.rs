@@ -24,6 +24,7 @@ use watchfire_traces::{Kind, Span, current, within};
 use super::DownloadError;
 use super::connection::{Connection, Ranges, Spread};
 use super::sources::{HostAnswer, Progress};
+use super::start::fetch_needed;
 use super::task::Task;
 use crate::fleet::{Fleet, FleetError, KnownHashes};
 use crate::images::RepositoryId;
@@ -93,6 +94,12 @@ pub(super) struct SpreadTask {
     pub(super) is_growing: bool,
     /// The blocks that were requested from other hosts and have not arrived from them.
     pub(super) wanted: BTreeSet<usize>,
+    /// Whether a container started at the last look: then the other blocks are not requested yet.
+    pub(super) is_starting: bool,
+    /// The segment that the start needs, as the last report named it.
+    pub(super) needed_segment: Option<u32>,
+    /// Whether a neighbour has answered with its hashes, or failed.
+    pub(super) has_answer: bool,
 }
 
 impl SpreadTask {
@@ -117,6 +124,7 @@ impl SpreadTask {
             ranges: Arc::new(Ranges::default()),
         };
         SpreadTask {
+            is_starting: task.in_parts,
             task,
             fleet,
             repository,
@@ -137,6 +145,8 @@ impl SpreadTask {
             waited_for: None,
             is_growing: false,
             wanted: BTreeSet::new(),
+            needed_segment: None,
+            has_answer: false,
         }
     }
 
@@ -241,6 +251,7 @@ impl SpreadTask {
         let mut report_at = Instant::now();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let waiting = self.task.waiting.clone();
         loop {
             if self.is_over()? {
                 return Ok(());
@@ -264,6 +275,9 @@ impl SpreadTask {
                             report_at = Instant::now() + assignment.report_within;
                             self.note_progress(&assignment);
                             self.apply(&session, assignment).await?;
+                            if self.needs_other_segment() {
+                                report_at = Instant::now();
+                            }
                         }
                         Err(error) => tracing::debug!(digest = %self.task.digest, %error, "no coordinator answers"),
                     }
@@ -277,11 +291,14 @@ impl SpreadTask {
                     };
                     self.leases.remove(&segment);
                     report_at = Instant::now();
-                    if result.is_err() {
-                        // Their hashes may have become known meanwhile.
-                        self.want_known(&session, blocks_of(segment, self.connection.blocks)).await?;
-                    }
+                    // Their hashes may have become known meanwhile.
+                    self.want_known(&session, blocks_of(segment, self.connection.blocks)).await?;
                     self.note_fetched(result)?;
+                }
+                () = waiting.next() => {
+                    if self.note_reader(&session).await? {
+                        report_at = Instant::now();
+                    }
                 }
                 Some(peer) = self.askers.recv() => self.add_neighbour(peer, ALL_NEIGHBOURS_MAX),
                 Some((peer, answer)) = self.asking.next() => {
@@ -294,6 +311,9 @@ impl SpreadTask {
                 },
                 _ = tick.tick() => {
                     self.cancel_present(&session).await?;
+                    if self.note_end_of_start(&session).await? {
+                        report_at = Instant::now();
+                    }
                     self.handle_tick().await;
                 }
             }
@@ -323,7 +343,8 @@ impl SpreadTask {
     /// Whether nothing has arrived at any host for this time.
     fn has_no_arrivals_for(&mut self, time: Duration) -> bool {
         let arrivals = self.spread.progress.count();
-        if arrivals != self.arrivals.0 {
+        let is_paused = self.is_starting && self.task.waiting.first(|_| true).is_none();
+        if arrivals != self.arrivals.0 || is_paused {
             self.arrivals = (arrivals, Instant::now());
         }
         self.arrivals.1.elapsed() >= self.fleet.extend(time)
@@ -354,17 +375,24 @@ impl SpreadTask {
         let is_failing = failed_at.is_some_and(|at| at.elapsed() < UPSTREAM_PAUSE);
         let blob = &self.connection.blob;
         let missing = |block: usize| !blob.has_block(block);
+        let first = match self.is_starting {
+            true => self.unknown_needed(is_stalled),
+            false => self.task.waiting.first(missing),
+        };
+        self.needed_segment = first.map(|block| (block / SEGMENT_BLOCKS) as u32);
+        let is_paused = self.is_starting && first.is_none();
         let fetching: Vec<u32> = self.leases.keys().copied().collect();
         Report {
             segments: blob.blocks().div_ceil(SEGMENT_BLOCKS) as u32,
             present: blob.present_groups(SEGMENT_BLOCKS),
-            wanted_leases: if is_failing {
+            wanted_leases: if is_failing || is_paused {
                 0
             } else {
                 wanted_leases.saturating_sub(fetching.len() as u32)
             },
             fetching,
-            first: self.task.waiting.first(missing).map(|block| (block / SEGMENT_BLOCKS) as u32),
+            first: self.needed_segment,
+            only_first: self.is_starting,
             wanted_hosts: NEIGHBOURS_MAX.saturating_sub(self.neighbours.len()) as u32,
             wants_holder: blob.blocks() == 1 && blob.state() == BlobState::Partial,
             is_stalled,
@@ -398,17 +426,23 @@ impl SpreadTask {
                 self.want_known(session, blocks_of(segment, self.connection.blocks)).await?;
             }
         }
+        for peer in assignment.hosts {
+            self.add_neighbour(peer, NEIGHBOURS_MAX);
+        }
+        let may_be_known = !self.has_answer && !self.neighbours.is_empty();
         for segment in assignment.leases {
             if !self.leases.contains_key(&segment) {
                 let connection = self.connection.clone();
+                let (is_starting, is_stalled) = (self.is_starting, self.is_stalled());
                 let fetch = self.fetching.spawn(within(current(), async move {
-                    (segment, fetch_segment(connection, segment).await)
+                    let result = match is_starting {
+                        true => fetch_needed(&connection, segment, is_stalled, may_be_known).await,
+                        false => fetch_segment(connection, segment).await,
+                    };
+                    (segment, result)
                 }));
                 self.leases.insert(segment, fetch);
             }
-        }
-        for peer in assignment.hosts {
-            self.add_neighbour(peer, NEIGHBOURS_MAX);
         }
         Ok(())
     }
@@ -431,16 +465,22 @@ impl SpreadTask {
     }
 
     /// Sees to the readers that wait for long.
-    async fn handle_tick(&mut self) {
+    pub(super) async fn handle_tick(&mut self) {
         let blob = self.connection.blob.clone();
         let waited_for = self.task.waiting.first(|block| !blob.has_block(block));
+        if self.is_starting {
+            let known = |block| self.spread.known.get(block).filter(|_| !blob.has_block(block));
+            let needed = self.task.waiting.first_range(|block| known(block).is_some());
+            let cids = needed.into_iter().flatten().filter_map(known).map(cid_of).collect();
+            return self.fleet.set_urgent(&self.task.digest, cids).await;
+        }
         let since = match (waited_for, self.waited_for) {
             (Some(block), Some((before, since))) if block == before => since,
             _ => Instant::now(),
         };
         self.waited_for = waited_for.map(|block| (block, since));
         let Some(block) = waited_for else { return };
-        if since.elapsed() >= URGENT_AFTER
+        if (since.elapsed() >= URGENT_AFTER || blob.start_order().is_lazy())
             && let Some(hash) = self.spread.known.get(block)
         {
             self.fleet.set_urgent(&self.task.digest, vec![cid_of(hash)]).await;
@@ -448,7 +488,7 @@ impl SpreadTask {
     }
 }
 
-fn blocks_of(segment: u32, blocks: usize) -> std::ops::Range<usize> {
+pub(super) fn blocks_of(segment: u32, blocks: usize) -> std::ops::Range<usize> {
     let start = segment as usize * SEGMENT_BLOCKS;
     start..(start + SEGMENT_BLOCKS).min(blocks)
 }
@@ -474,7 +514,7 @@ async fn fetch_segment(connection: Connection, segment: u32) -> Result<(), Downl
 }
 
 /// Fetches the missing ones of these blocks from the registry.
-async fn fetch_blocks(
+pub(super) async fn fetch_blocks(
     connection: &Connection,
     blocks: std::ops::Range<usize>,
     is_wanted: impl Fn(usize) -> bool,

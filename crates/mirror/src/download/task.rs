@@ -16,6 +16,7 @@ pub(super) struct Task {
     pub(super) source: ContentSource,
     pub(super) digest: Digest,
     pub(super) size: Option<u64>,
+    pub(super) in_parts: bool,
     pub(super) progress: Arc<Progress>,
     pub(super) waiting: Arc<WaitingReaders>,
     pub(super) sources: Arc<Sources>,

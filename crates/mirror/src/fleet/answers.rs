@@ -17,7 +17,7 @@ use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response,
 use super::{ANSWERS_MAX, COORDINATOR_TIMEOUT, Fleet, Spreading};
 use crate::images::{RepositoryId, may_serve};
 use crate::oci::{Digest, Manifest, Reference, Tag};
-use crate::store::BLOCK_BYTES;
+use crate::store::{BLOCK_BYTES, StartOrder};
 
 /// How long a host waits for a holder of a small blob.
 const HOLDER_WAIT: Duration = Duration::from_millis(400);
@@ -264,7 +264,8 @@ async fn hashes(
             }
             Err(_) => (list, Vec::new()),
         };
-        return Response::Hashes { list, hashes };
+        let order = first_order(known.start_order(), after);
+        return Response::Hashes { list, hashes, order };
     }
     if !allows_blob(fleet, from, digest, access).await {
         return Response::Absent;
@@ -276,7 +277,8 @@ async fn hashes(
                 // The host has them all, and asks again only because it fetches still.
                 tokio::time::sleep(HASHES_WAIT).await;
             }
-            Response::Hashes { list, hashes }
+            let order = first_order(blob.start_order(), after);
+            Response::Hashes { list, hashes, order }
         }
         Ok(None) => {
             fleet.announcements.add_gone(digest);
@@ -287,6 +289,11 @@ async fn hashes(
             Response::Absent
         }
     }
+}
+
+/// The order of a blob, for a host that asks for the first time.
+fn first_order(start: &StartOrder, after: usize) -> Vec<u32> {
+    if after == 0 { start.order() } else { Vec::new() }
 }
 
 async fn blob(

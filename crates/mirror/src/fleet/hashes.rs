@@ -1,17 +1,20 @@
 //! The hashes of a blob's blocks, as far as this host knows them.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchfire_fleet::{COMPLETE_LIST, HASHES_MAX, HashList, Learned};
 
 use super::message::BlockHash;
-use crate::store::Blob;
+use crate::store::{Blob, StartOrder};
 
 /// The hashes of a blob that is being fetched. Several tasks share them, and others wait for more.
 #[derive(Debug)]
 pub(crate) struct KnownHashes {
     hashes: Mutex<HashList>,
     count: watch::Sender<usize>,
+    start_order: Arc<StartOrder>,
 }
 
 impl KnownHashes {
@@ -19,7 +22,8 @@ impl KnownHashes {
     pub(crate) fn new(blob: &Blob, list: u64) -> Self {
         let blocks = blob.blocks();
         let hashes = Mutex::new(HashList::new(blocks, list));
-        let known = KnownHashes { hashes, count: watch::Sender::new(0) };
+        let start_order = blob.start_order().clone();
+        let known = KnownHashes { hashes, count: watch::Sender::new(0), start_order };
         for block in 0..blocks {
             if let Some(hash) = blob.block_hash(block) {
                 known.insert(block as u32, hash);
@@ -39,6 +43,10 @@ impl KnownHashes {
         learned
     }
 
+    pub(super) const fn start_order(&self) -> &Arc<StartOrder> {
+        &self.start_order
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.hashes.lock().is_complete()
     }
@@ -49,6 +57,12 @@ impl KnownHashes {
 
     pub(crate) fn places(&self, hash: &[u8; 32]) -> Vec<u32> {
         self.hashes.lock().places(hash)
+    }
+
+    /// Waits until any hash is known.
+    pub(crate) async fn any(&self) {
+        // It cannot fail: the sender is a part of this.
+        let _ = self.count.subscribe().wait_for(|count| *count > 0).await;
     }
 
     /// Waits until more hashes than a host has are known. Returns the list and those hashes.

@@ -394,7 +394,9 @@ impl LinkedRegion {
             };
             match self.request(holder.id, &request).await? {
                 (Response::Blob, bytes) => return Ok(Some(RegionContent::Small(bytes))),
-                (Response::Hashes { list: COMPLETE_LIST, hashes: next }, _) if !next.is_empty() => {
+                (Response::Hashes { list: COMPLETE_LIST, hashes: next, .. }, _)
+                    if !next.is_empty() =>
+                {
                     for BlockHash(block, hash) in next {
                         if block as usize != hashes.len() {
                             return Err(FleetError::Answer);

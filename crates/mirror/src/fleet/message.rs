@@ -139,7 +139,13 @@ pub(super) enum Response {
     /// To [`Request::Holders`] and [`Request::Find`].
     Holders { hosts: Vec<Contact> },
     /// To [`Request::Hashes`]: the hashes that follow the first `after` of this list.
-    Hashes { list: u64, hashes: Vec<BlockHash> },
+    Hashes {
+        list: u64,
+        hashes: Vec<BlockHash>,
+        /// With the first hashes: the order in which a start reads the blocks. An earlier version sends none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        order: Vec<u32>,
+    },
     /// To [`Request::Blob`]. The body is the blob.
     Blob,
     /// To [`Request::File`].
@@ -249,11 +255,15 @@ mod tests {
         assert!(matches!(decoded, Request::Blob { digest: found, access }
             if found == digest && access == Some(proof)));
         assert!(body.is_empty());
-        let response = Response::Hashes { list: 3, hashes: vec![BlockHash(1, [9; 32])] };
+        let (hashes, order) = (vec![BlockHash(1, [9; 32])], vec![5, 1]);
+        let response = Response::Hashes { list: 3, hashes, order };
         let (decoded, body): (Response, Bytes) = decode(&encode(&response, b"body")).unwrap();
-        assert!(matches!(decoded, Response::Hashes { list: 3, hashes }
-            if hashes == [BlockHash(1, [9; 32])]));
+        assert!(matches!(decoded, Response::Hashes { list: 3, hashes, order }
+            if hashes == [BlockHash(1, [9; 32])] && order == [5, 1]));
         assert_eq!(body, "body");
+        let earlier = br#"{"hashes":{"list":1,"hashes":[]}}"#;
+        let earlier = serde_json::from_slice(earlier).unwrap();
+        assert!(matches!(earlier, Response::Hashes { order, .. } if order.is_empty()));
     }
 
     /// The heads of all requests and responses, as version 0.1.0 sends them.

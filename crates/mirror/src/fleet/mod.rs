@@ -19,6 +19,10 @@
 //!    fetches its leased segments from the registry, without the blocks whose hashes it learns meanwhile.
 //! 5. When it has all blocks, it announces the blob to the three closest hosts, and again every four minutes.
 //!
+//! While a container starts from a blob, a host requests and leases only the blocks that the start reads, and those
+//! of the order that another host recorded (`store/start_order.rs`); the rest follows (`download/start.rs`). The order comes
+//! with the first hashes.
+//!
 //! A blob of one block is sent as a whole. A holder that does not send it is not named to the same host again; when
 //! no other holder is left, that host gets the lease. A host that is asked for a blob which it has no more tells the
 //! coordinator. When nothing arrives at any host for 2 s (10 s while this host receives other blobs), or the asked hosts

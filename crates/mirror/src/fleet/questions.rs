@@ -64,7 +64,12 @@ impl Fleet {
         let request =
             Request::Hashes { digest: digest.clone(), list, after, is_whole: false, access };
         match self.ask(peer, &request, REQUEST_TIMEOUT).await? {
-            (Response::Hashes { list, hashes }, _) => {
+            (Response::Hashes { list, hashes, order }, _) => {
+                let known =
+                    self.downloads.lock().get(digest).map(|download| download.known.clone());
+                if let Some(known) = known.filter(|_| !order.is_empty()) {
+                    known.start_order().learn(order);
+                }
                 let hashes = hashes.into_iter().map(|hash| (hash.0, hash.1));
                 Ok(Some((list, hashes.collect())))
             }

@@ -13,7 +13,7 @@ use super::{LAST_MOMENT, Shared, without_bytes};
 use crate::download::{ContentSource, Download, DownloadError};
 use crate::images::Pull;
 use crate::oci::{ApiError, Digest, ErrorCode};
-use crate::store::{Blob, StoreError};
+use crate::store::{Blob, RangeRead, StoreError};
 use crate::upstream::UpstreamError;
 
 pub(super) async fn answer(
@@ -47,10 +47,11 @@ async fn open(
     let source = ContentSource::Registry(pull.clone());
     let download_failed = |error| download_failed(shared, pull, digest, &error);
     let is_get = request.method == Method::GET;
+    let in_parts = reads_part(request);
     if complete.is_none() && is_get && shared.fleet.is_none() && shared.catalog.names(&id, digest) {
         // The download asks the registry for this repository, so a check before it would ask twice.
         let size = shared.catalog.size(&id, digest);
-        let started = shared.downloads.start(source.clone(), digest, size);
+        let started = shared.downloads.start(source.clone(), digest, size, in_parts);
         let mut download = started.map_err(download_failed)?;
         if download.is_of(&source) {
             let blob = download.blob().await.map_err(download_failed)?;
@@ -76,9 +77,37 @@ async fn open(
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
         return Ok(head(digest, size));
     }
-    let mut download = shared.downloads.start(source, digest, size).map_err(download_failed)?;
+    let started = shared.downloads.start(source, digest, size, in_parts);
+    let mut download = started.map_err(download_failed)?;
     let blob = download.blob().await.map_err(download_failed)?;
     respond(shared, pull, blob, Some(download), request, deadline).await
+}
+
+/// Whether a client reads a part of the blob, as a lazy snapshotter does. A range without an end is the rest of a whole
+/// read, or one of containerd's requests for all pieces of a layer.
+fn reads_part(request: &Parts) -> bool {
+    let range = request.headers.get(header::RANGE);
+    request.method == Method::GET && range.is_some_and(|range| !range.as_bytes().ends_with(b"-"))
+}
+
+/// Notes that a client reads the blob, so that the start of a container is fetched first.
+fn note_read(blob: &Arc<Blob>, request: &Parts) -> Option<RangeRead> {
+    if !reads_part(request) {
+        if request.method == Method::GET {
+            blob.start_order().note_whole_read();
+        }
+        return None;
+    }
+    let (read, is_first) = blob.start_order().begin_read();
+    if is_first {
+        let blob = blob.clone();
+        tokio::spawn(async move {
+            if let Err(error) = blob.start_order().keep().await {
+                tracing::warn!(digest = %blob.digest(), %error, "cannot keep the order of a start");
+            }
+        });
+    }
+    Some(read)
 }
 
 /// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
@@ -112,7 +141,8 @@ async fn respond(
 ) -> Result<Response, ApiError> {
     let headers = headers(blob.digest(), blob.size());
     let digest = blob.digest().clone();
-    let content = Content { blob, download, headers, server: "registry" };
+    let range_read = note_read(&blob, request);
+    let content = Content { blob, download, headers, server: "registry", range_read };
     // RFC 9110, 13.1.5: with the validator of something else, the range is not for this blob.
     let is_current = request
         .headers

@@ -163,7 +163,8 @@ impl Request<'_> {
                 let (origin, files) = (self.origin.clone(), self.shared.files.clone());
                 let source = ContentSource::File(OriginFile { origin, files, version });
                 let started = async {
-                    let mut download = self.shared.downloads.start(source, &key, Some(length))?;
+                    let mut download =
+                        self.shared.downloads.start(source, &key, Some(length), false)?;
                     Ok((download.blob().await?, Some(download)))
                 };
                 match started.await {
@@ -177,7 +178,7 @@ impl Request<'_> {
                 }
             }
         };
-        let content = Content { blob, download, headers, server: "origin" };
+        let content = Content { blob, download, headers, server: "origin", range_read: None };
         let (method, deadline) = (&self.request.method, self.deadline);
         let range = conditions.range;
         let error = match reader::respond(self.shared, content, method, range, deadline).await {

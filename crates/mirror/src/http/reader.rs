@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{SOURCE, Shared};
 use crate::download::{Download, DownloadError};
 use crate::oci::{ByteRange, RangeError};
-use crate::store::{BLOCK_BYTES, Blob, StoreError};
+use crate::store::{BLOCK_BYTES, Blob, RangeRead, StoreError};
 
 /// The longest wait for one block, while others arrive, as a multiple of the wait without any.
 const WAIT_FACTOR: u32 = 4;
@@ -26,6 +26,8 @@ pub(super) struct Content {
     pub(super) headers: HeaderMap,
     /// The source if the bytes are neither from the store nor from a fleet.
     pub(super) server: &'static str,
+    /// Set for a read of a part, from which an order is made.
+    pub(super) range_read: Option<RangeRead>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +48,7 @@ pub(super) async fn respond(
     range: Option<&HeaderValue>,
     deadline: Instant,
 ) -> Result<Response, ContentError> {
-    let Content { blob, download, mut headers, server } = content;
+    let Content { blob, download, mut headers, server, range_read } = content;
     let size = blob.size();
     // RFC 9110, 14.2: only `GET` has ranges.
     let range = range.filter(|_| method == Method::GET).and_then(|range| range.to_str().ok());
@@ -71,10 +73,10 @@ pub(super) async fn respond(
     *response.headers_mut() = headers;
     if method == Method::GET && size > 0 {
         let (next, end) = (bytes.start, bytes.end);
-        let mut reader = Reader { shared: shared.clone(), blob, download, next, end };
+        let arrivals = shared.downloads.arrivals();
+        let mut reader = Reader { shared: shared.clone(), blob, download, range_read, next, end };
         // Without the first block there is nothing to promise the client, unless the blob is on its way, or
         // waits for others that the link of this host carries.
-        let arrivals = shared.downloads.arrivals();
         let first = match timeout_at(deadline, reader.next_bytes()).await {
             Ok(first) => first?,
             Err(_) if reader.is_progressing() || shared.downloads.arrivals() > arrivals => None,
@@ -111,6 +113,7 @@ struct Reader {
     blob: Arc<Blob>,
     /// The download, unless the blob is complete.
     download: Option<Download>,
+    range_read: Option<RangeRead>,
     next: u64,
     end: u64,
 }
@@ -133,6 +136,9 @@ impl Reader {
             return Ok(None);
         }
         let index = (self.next / BLOCK_BYTES as u64) as usize;
+        if let Some(read) = &self.range_read {
+            read.note(index);
+        }
         if let Some(download) = &self.download {
             self.wait_for(download.clone(), index).await?;
         }
@@ -144,6 +150,10 @@ impl Reader {
         let from = (self.next - offset) as usize;
         let to = len.min((self.end - offset + 1) as usize);
         self.next = offset + to as u64;
+        if self.next > self.end {
+            // A connection that stays open may keep the body until its next request.
+            self.range_read = None;
+        }
         Ok(Some(block.slice(from..to)))
     }
 
@@ -158,7 +168,8 @@ impl Reader {
         let progress = download.clone();
         let count_now = || (progress.progress().count(), self.shared.downloads.arrivals());
         let mut count = count_now();
-        let mut arrived = std::pin::pin!(download.block(&self.blob, block));
+        let last = (self.end / BLOCK_BYTES as u64) as usize;
+        let mut arrived = std::pin::pin!(download.block(&self.blob, block, last));
         let deadline = Instant::now() + limit * WAIT_FACTOR;
         loop {
             let stalled_at = deadline.min(Instant::now() + limit);

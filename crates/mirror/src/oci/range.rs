@@ -3,7 +3,7 @@
 use http::HeaderValue;
 
 /// The ranges of one header that are looked at. A header with more is answered with the whole blob.
-const RANGES_MAX: usize = 16;
+const RANGES_MAX: usize = 1_024;
 
 /// The bytes of a blob that a request asks for; `start <= end`, both in the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,12 @@ pub struct RangeError {
 impl ByteRange {
     /// The range that a header names in a blob of `size` bytes. `None`: the whole blob.
     ///
-    /// A header that is not understood is ignored, as RFC 9110 (14.2) allows: another unit, or
-    /// several ranges. A reversed range is refused, as the tests of the OCI specification demand.
+    /// Several ranges are answered with the bytes from the first to the last of them, as one part: RFC 9110 (15.3.7)
+    /// lets a client read from `Content-Range` what it got. The stargz snapshotter asks so for the holes in
+    /// one read, and would get the whole blob otherwise.
+    ///
+    /// A header that is not understood is ignored, as RFC 9110 (14.2) allows, such as one with another
+    /// unit. A reversed range is refused, as the tests of the OCI specification demand.
     ///
     /// ```
     /// use watchfire_mirror::oci::ByteRange;
@@ -31,6 +35,7 @@ impl ByteRange {
     /// assert_eq!(ByteRange::parse("bytes=2-", 10), Ok(Some(ByteRange { start: 2, end: 9 })));
     /// assert_eq!(ByteRange::parse("bytes=-3", 10), Ok(Some(ByteRange { start: 7, end: 9 })));
     /// assert_eq!(ByteRange::parse("bytes=8-99", 10), Ok(Some(ByteRange { start: 8, end: 9 })));
+    /// assert_eq!(ByteRange::parse("bytes=6-7,2-3", 10), Ok(Some(ByteRange { start: 2, end: 7 })));
     /// assert!(ByteRange::parse("bytes=10-", 10).is_err());
     /// assert_eq!(ByteRange::parse("lines=1-2", 10), Ok(None));
     /// ```
@@ -40,12 +45,30 @@ impl ByteRange {
         if !unit.eq_ignore_ascii_case("bytes") {
             return Ok(None);
         }
-        let mut ranges = ranges.split(',').map(str::trim).filter(|range| !range.is_empty());
-        let Some(first) = ranges.next() else { return Ok(None) };
-        if ranges.take(RANGES_MAX).next().is_some() {
-            return Ok(None);
+        let ranges = ranges.split(',').map(str::trim).filter(|range| !range.is_empty());
+        let mut hull: Option<Self> = None;
+        let mut refused = None;
+        for (count, range) in ranges.enumerate() {
+            match Self::parse_one(range, size) {
+                _ if count == RANGES_MAX => return Ok(None),
+                Ok(None) => return Ok(None),
+                // RFC 9110, 14.1.1: such a range is left out as long as another one has bytes.
+                Err(error) => refused = Some(error),
+                Ok(Some(range)) => {
+                    let before = hull.unwrap_or(range);
+                    let (start, end) = (before.start.min(range.start), before.end.max(range.end));
+                    hull = Some(ByteRange { start, end });
+                }
+            }
         }
-        let Some((start, end)) = first.split_once('-') else { return Ok(None) };
+        match refused {
+            Some(error) if hull.is_none() => Err(error),
+            _ => Ok(hull),
+        }
+    }
+
+    fn parse_one(range: &str, size: u64) -> Result<Option<Self>, RangeError> {
+        let Some((start, end)) = range.split_once('-') else { return Ok(None) };
         let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
             // A number beyond 64 bits is beyond any blob.
             true => Some(digits.parse().unwrap_or(u64::MAX)),
@@ -107,7 +130,10 @@ mod tests {
             ("bytes=20-10", refused),
             ("bytes=-0", refused),
             ("bytes=99999999999999999999-", refused),
-            ("bytes=0-1,3-4", Ok(None)),
+            ("bytes=0-1,3-4", range(0, 4)),
+            ("bytes=50-59, 10-19,100-", range(10, 59)),
+            ("bytes=100-,200-300", refused),
+            ("bytes=0-1,a", Ok(None)),
             ("bytes=", Ok(None)),
             ("bytes=-", Ok(None)),
             ("bytes=a-b", Ok(None)),

@@ -15,6 +15,7 @@ use super::block_index::{BlockIndex, cid_of};
 use super::block_list::{BlockHash, BlockList};
 use super::error::{IoContext as _, StoreError};
 use super::folder::{Folder, remove};
+use super::start_order::StartOrder;
 use crate::oci::{Digest, Hasher};
 
 /// The size of a block. The last block of a blob may be shorter.
@@ -48,8 +49,17 @@ pub struct Blob {
     path: PathBuf,
     inner: Mutex<Inner>,
     index: Arc<BlockIndex>,
+    start_order: Arc<StartOrder>,
     /// Changes whenever a block arrives or the state changes.
     changes: watch::Sender<u64>,
+}
+
+/// The files of a blob.
+struct Files {
+    file: File,
+    path: PathBuf,
+    blocks: BlockList,
+    order: StartOrder,
 }
 
 #[derive(Debug)]
@@ -93,7 +103,10 @@ impl Blob {
         let is_listed = size > 0 && list.present() == list.len();
         let is_own = path == own;
         let check = Check::Whole(digest.clone());
-        let blob = Blob::new(index, digest, check, size, file, path, list);
+        // The store keeps nothing beside a blob of containerd.
+        let order = StartOrder::open(Folder::start_order(&own), list.len(), is_own);
+        let files = Files { file, path, blocks: list, order };
+        let blob = Blob::new(index, digest, check, size, files);
         if !is_listed {
             // The list was lost, or is of another length: it is made again from the bytes, which are verified as
             // a whole.
@@ -133,7 +146,10 @@ impl Blob {
             .context("open", &path)?;
         file.set_len(size).context("write", &path)?;
         let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
-        let blob = Blob::new(index, digest, check, size, file, path, list);
+        let order = Folder::start_order(&folder.blob(digest));
+        let order = StartOrder::open(order, list.len(), true);
+        let files = Files { file, path, blocks: list, order };
+        let blob = Blob::new(index, digest, check, size, files);
         let mut inner = blob.inner.lock();
         blob.verify_blocks(&mut inner)?;
         blob.finish(folder, &mut inner)?;
@@ -147,10 +163,9 @@ impl Blob {
         digest: &Digest,
         check: Check,
         size: u64,
-        file: File,
-        path: PathBuf,
-        blocks: BlockList,
+        files: Files,
     ) -> Self {
+        let Files { file, path, blocks, order } = files;
         let inner = Inner {
             checksums: vec![None; blocks.len()],
             blocks,
@@ -170,6 +185,7 @@ impl Blob {
             path,
             inner,
             index: index.clone(),
+            start_order: Arc::new(order),
             changes: watch::Sender::new(0),
         }
     }
@@ -213,6 +229,11 @@ impl Blob {
 
     pub fn has_block(&self, block: usize) -> bool {
         self.inner.lock().blocks.get(block).is_some()
+    }
+
+    /// The order in which the start of a container reads the blocks.
+    pub const fn start_order(&self) -> &Arc<StartOrder> {
+        &self.start_order
     }
 
     /// Changes whenever a block arrives or the state changes.

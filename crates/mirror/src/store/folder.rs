@@ -15,6 +15,7 @@ use super::lru::Entry;
 use crate::oci::{Algorithm, Digest};
 
 const BLOCKS: &str = ".blocks";
+const START: &str = ".start";
 /// The number of the next file that is written.
 static WRITES: AtomicU64 = AtomicU64::new(0);
 /// A clock may be set back by this without an effect.
@@ -148,11 +149,17 @@ impl Folder {
         with_ending(blob, BLOCKS)
     }
 
+    /// The order of a blob, whose place is where it is when it is complete.
+    pub(super) fn start_order(blob: &Path) -> PathBuf {
+        with_ending(blob, START)
+    }
+
     pub(super) fn remove_blob(&self, digest: &Digest) -> Result<(), StoreError> {
         for blob in [self.blob(digest), self.partial(digest)] {
             remove(&blob)?;
             remove(&Folder::block_list(&blob))?;
         }
+        remove(&Folder::start_order(&self.blob(digest)))?;
         // The next reader of a blob of containerd hashes it again.
         remove(&self.containerd_list(digest))
     }

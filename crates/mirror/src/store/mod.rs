@@ -3,6 +3,7 @@
 //! ```text
 //! blobs/sha256/ab/<hex>           a complete and verified blob
 //! blobs/sha256/ab/<hex>.blocks    the hashes of its blocks
+//! blobs/sha256/ab/<hex>.start     the order in which a start reads its blocks, 4 bytes for each
 //! partial/sha256-<hex>            a blob that is being fetched, with holes
 //! partial/sha256-<hex>.blocks     the hashes of the blocks that it has
 //! manifests/sha256/ab/<hex>       a manifest, after a line with its media type
@@ -19,6 +20,7 @@ mod error;
 mod folder;
 mod lru;
 mod manifests;
+mod start_order;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -34,6 +36,7 @@ pub use error::StoreError;
 pub use folder::Folder;
 pub(crate) use folder::{age, append, entries, remove, unix_seconds, write_whole};
 pub use manifests::Manifests;
+pub use start_order::{RangeRead, StartOrder};
 
 use crate::oci::Digest;
 use lru::{Entry, Lru, disk_bytes, disk_bytes_of_blob};

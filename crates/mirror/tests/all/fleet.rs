@@ -95,7 +95,7 @@ async fn a_fleet_fetches_each_manifest_once() {
 }
 
 /// The file of a blob in the store of a host.
-fn file_of(host: &TestMirror, digest: &Digest) -> PathBuf {
+pub(crate) fn file_of(host: &TestMirror, digest: &Digest) -> PathBuf {
     let hex = digest.hex();
     host.store.path().join("blobs/sha256").join(&hex[..2]).join(hex)
 }

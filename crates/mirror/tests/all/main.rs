@@ -6,5 +6,6 @@ mod liar;
 mod regions;
 mod registries;
 mod signatures;
+mod starts;
 mod support;
 mod tenants;
