@@ -91,6 +91,7 @@ pub struct Report {
     /// A segment to begin with, because a reader waits for it.
     pub first: Option<u32>,
     /// The host fetches no other segment: a container starts, and needs some blocks only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_first: bool,
     pub wanted_hosts: u32,
     /// The host needs a holder of the whole blob. Blobs of one block are sent as a whole.

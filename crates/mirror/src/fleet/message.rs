@@ -55,7 +55,7 @@ pub(super) enum Request {
         list: u64,
         after: usize,
         /// The asking host is of another region, and gets the hashes of a complete blob only.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_whole: bool,
         access: Option<AccessProof>,
     },

@@ -40,7 +40,7 @@ impl Liar {
     /// Starts a host that has these blocks. It coordinates no blob.
     pub(crate) async fn start(blocks: &[Block]) -> Liar {
         let requests = RequestSettings {
-            protocol: "/watchfire/mirror/1.0.0".into(),
+            protocol: "/watchfire/mirror/1.1.0".into(),
             request_bytes_max: 1 << 20,
             response_bytes_max: 5 << 20,
             timeout: std::time::Duration::from_secs(10),
