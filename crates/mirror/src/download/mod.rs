@@ -243,6 +243,7 @@ impl Downloads {
         match result {
             Ok(()) => {
                 self.counters.completed.fetch_add(1, Ordering::Relaxed);
+                self.blobs.note_changed();
                 tracing::info!(%digest, "fetched a blob");
             }
             Err(error) => {

@@ -132,7 +132,7 @@ async fn respond(
     })
 }
 
-fn failed(error: &StoreError) -> ApiError {
+pub(super) fn failed(error: &StoreError) -> ApiError {
     tracing::error!(%error, "the store failed");
     ApiError::new(ErrorCode::BlobUnknown, error.to_string())
 }
