@@ -22,7 +22,7 @@
 //! status, settings  the report about a mirror; the settings of one
 //! download          fetches blobs, alone or with the fleet
 //! fleet             this host's part in the fleet
-//! ipfs              CIDs of blobs, which IPFS peers get here
+//! ipfs              CIDs of blobs and images, which IPFS peers get here or have
 //! images            which manifests and blobs may be served, and under which repository
 //! proxy             files of other HTTP servers
 //! upstream, store   registries; blobs and manifests on disk

@@ -29,7 +29,7 @@ const COPIES_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(
-        "cannot start the mirror: no upstream registry; name one with --upstream docker.io, or a server of files with --proxy-host"
+        "cannot start the mirror: no upstream registry; name one with --upstream docker.io, a server of files with --proxy-host, or use --ipfs"
     )]
     NoUpstream,
     #[error(
@@ -87,7 +87,8 @@ impl Mirror {
 
     pub async fn start(self) -> Result<RunningMirror, StartError> {
         let settings = self.settings;
-        if settings.upstreams.is_empty() && settings.proxy_hosts.is_empty() {
+        let has_source = settings.ipfs.is_some() || !settings.proxy_hosts.is_empty();
+        if settings.upstreams.is_empty() && !has_source {
             return Err(StartError::NoUpstream);
         }
         let folder = Folder::open(&settings.store)?;

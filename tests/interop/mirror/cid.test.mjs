@@ -1,13 +1,15 @@
-// Layers by their CIDs: kubo and `watchfire get` fetch them from a mirror.
+// Layers and images by their CIDs: kubo and `watchfire get` fetch them from a mirror, and containerd pulls them from kubo.
 
 import assert from 'node:assert/strict'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
+import { Containerd, VERSION_2 } from '../lib/containerd.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
+import { buildContainerd2, whyNoContainerd2 } from '../lib/mirror-tools.mjs'
 import { run } from '../lib/program.mjs'
 import { Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { binary, startMirror } from '../lib/server.mjs'
@@ -76,11 +78,11 @@ describe('a mirror with --ipfs', { skip: whyNoKubo }, () => {
     const kubo = await startKubo(t, { 'Routing.Type': 'dhtserver' })
     const { image, name } = await newImage([5 * MIB, 20 * MIB, 1000])
     const { mirror, address } = await mirrorWith(t, ['--upstream', registry.url], [kubo.address])
-    const { contents } = await cidsOf(mirror, name)
+    const { contents, pull } = await cidsOf(mirror, name)
     const kinds = contents.map(({ kind }) => kind)
-    assert.deepEqual(kinds, ['manifest', 'config', 'layer', 'layer', 'layer'])
+    assert.deepEqual(kinds, ['image', 'manifest', 'config', 'layer', 'layer', 'layer'])
     await kubo.connect(address)
-    for (const { kind, digest, bytes, cid } of contents) {
+    for (const { kind, digest, bytes, cid } of contents.slice(1)) {
       const wanted = bytesOf(image, digest)
       if (kind !== 'manifest') assert.equal(await kubo.add(fileOf(wanted), '-n', ...PROFILE), cid, 'kubo makes the same CID')
       assert.equal(digestOf(await kubo.cat(cid)), digest)
@@ -90,11 +92,16 @@ describe('a mirror with --ipfs', { skip: whyNoKubo }, () => {
       assert.equal(digestOf(readFileSync(file)), digest)
       rmSync(file)
     }
-    const leaf = (await kubo.command(['refs', contents[2].cid])).split('\n')[0]
+    const leaf = (await kubo.command(['refs', contents[3].cid])).split('\n')[0]
     assert.ok((await kubo.bytes(['block', 'get', leaf])).equals(image.layers[0].subarray(0, MIB)))
 
+    const [{ cid }] = contents
+    assert.equal(pull, `127.0.0.1:${mirror.port}/ipfs/${cid}@${image.digest}`)
+    const layout = path.join(folder, `layout-${names++}`)
+    await kubo.command(['get', '-o', layout, cid])
+    assert.equal(await kubo.add(layout, '-n', ...PROFILE), cid, 'kubo makes the same folder')
     const [, peer] = address.split('/p2p/')
-    for (const root of contents.map(({ cid }) => cid)) {
+    for (const root of [cid, contents[3].cid]) {
       const isFound = async () => (await kubo.command(['routing', 'findprovs', '-n', '1', root])).includes(peer)
       await waitUntil(isFound, 'content routing finds the mirror', 60_000)
     }
@@ -108,6 +115,44 @@ describe('a mirror with --ipfs', { skip: whyNoKubo }, () => {
     const before = await cidsOf(mirror, first.name)
     await kubo.connect(address)
     await cidsOf(mirror, second.name)
-    await assert.rejects(kubo.bytes(['--timeout=3s', 'block', 'get', before.contents[2].cid]))
+    await assert.rejects(kubo.bytes(['--timeout=3s', 'block', 'get', before.contents[3].cid]))
   })
+
+  const engines = { containerd: {}, 'containerd 2': { programs: VERSION_2 } }
+  for (const [engine, options] of Object.entries(engines)) {
+    const skip = engine === 'containerd 2' && whyNoContainerd2
+    it(`lets ${engine} pull an image that kubo has, without a registry`, { skip, timeout: 180_000 }, async (t) => {
+      if (engine === 'containerd 2') await buildContainerd2()
+      const kubo = await startKubo(t)
+      const { image, name } = await newImage([5 * MIB, 1000])
+      const layout = path.join(folder, `layout-${names++}`)
+      mkdirSync(layout)
+      await run('skopeo', ['copy', '--src-tls-verify=false', `docker://${name}`, `oci:${layout}`])
+      // Other importers make other blocks: leaves of 256 KiB in nodes, and CIDs of version 0.
+      const cid = await kubo.command(['cid', 'base32', await kubo.add(layout)])
+      const { mirror } = await mirrorWith(t, [], [kubo.address])
+      const containerd = await Containerd.start(path.join(folder, `containerd-${names++}`), options)
+      t.after(() => containerd.stop())
+      const local = `127.0.0.1:${mirror.port}/ipfs/${cid}@${image.digest}`
+      await containerd.ctr('images', 'pull', '--plain-http', local)
+      const url = mirror.http('')
+      containerd.useMirrors('images.example', 'http://127.0.0.1:1', [{ url, capabilities: ['pull', 'resolve'] }])
+      const named = `images.example/ipfs/${cid}:latest`
+      await containerd.pull(named)
+      for (const pulled of [local, named]) {
+        const { stdout } = await containerd.ctr('images', 'check', `name==${pulled}`)
+        assert.match(stdout, /complete \(\d+\/\d+\)/)
+      }
+      const again = await cidsOf(mirror, `ipfs://${cid}`)
+      assert.equal(again.contents[1].digest, image.digest)
+
+      const unknown = 'bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi'
+      const startedAt = performance.now()
+      await assert.rejects(containerd.pull(`images.example/ipfs/${unknown}:latest`))
+      const failed = await fetch(mirror.http(`/v2/ipfs/${unknown}/manifests/latest`))
+      assert.equal(failed.status, 404)
+      assert.match((await failed.json()).errors[0].message, /no IPFS peer sent/)
+      assert.ok(performance.now() - startedAt < 90_000, 'the wait is bounded')
+    })
+  }
 })

@@ -14,7 +14,7 @@ use crate::serve::print_line;
 /// Arguments of `watchfire mirror cid`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// An image, such as nginx, ghcr.io/owner/app:v1, or app@sha256:<digest>.
+    /// An image, such as nginx, ghcr.io/owner/app:v1, app@sha256:<digest>, or ipfs://<cid>.
     #[arg(value_name = "IMAGE")]
     image: ImageName,
     /// The address of the mirror. It tells CIDs only to programs of its own host.
@@ -46,8 +46,10 @@ async fn print(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let plan = client.load_manifests(image, &Platforms::One(platform)).await?;
     let manifest = plan.images.first().with_context(|| format!("{image} is not an image"))?;
     let contents = client.cids(manifest).await?;
+    let folder = contents[0].cid.as_ref();
+    let pull = folder.map(|cid| format!("{}/ipfs/{cid}@{manifest}", mirror.name()));
     if *json {
-        let json = json!({ "contents": contents });
+        let json = json!({ "pull": pull, "contents": contents });
         print_line(serde_json::to_string_pretty(&json)?);
     } else {
         for ContentCid { kind, digest, bytes, cid, is_public } in &contents {
@@ -56,8 +58,11 @@ async fn print(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let public = if *is_public { "" } else { "  not public" };
             print_line(format_args!("{kind:<8}  {digest}  {size:>10}  {cid}{public}"));
         }
+        if let Some(pull) = pull {
+            print_line(format_args!("Container engines pull it as {pull}"));
+        }
     }
-    if contents.iter().any(|content| content.cid.is_none()) {
+    if contents[1..].iter().any(|content| content.cid.is_none()) {
         anyhow::bail!("the store lacks a part of {image}: run `watchfire mirror preload {image}`");
     }
     Ok(ExitCode::SUCCESS)

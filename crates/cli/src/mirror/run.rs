@@ -115,7 +115,7 @@ struct Options {
     /// have the same.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY")]
     fleet_key: Option<PathBuf>,
-    /// Give public images to IPFS peers by their CIDs.
+    /// Give public images to IPFS peers by their CIDs, and get images from them.
     #[arg(long, env = "WATCHFIRE_MIRROR_IPFS", num_args = 0..=1, default_missing_value = "true")]
     ipfs: Option<bool>,
     /// Change a setting of --ipfs, as `watchfire serve` has it, such as

@@ -81,6 +81,8 @@ pub enum DownloadError {
     Store(Arc<StoreError>),
     #[error("the server sent bytes that do not have the digest")]
     WrongDigest,
+    #[error("containerd has the blob, and strangers may not have it")]
+    Private,
     #[error("too many blobs are being fetched")]
     TooMany,
     #[error("the mirror is stopping")]

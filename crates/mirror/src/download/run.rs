@@ -9,6 +9,7 @@ use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
 use watchfire_traces::{current, within};
 
 use super::connection::{Connection, Ranges, pause_after};
+use super::content_source::ContentSource;
 use super::spool::Spool;
 use super::spread::SpreadTask;
 use super::task::Task;
@@ -40,6 +41,27 @@ impl Task {
     /// Fetches the blob. Returns when it is complete.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
+        if let ContentSource::Ipfs(file) = &task.source
+            && !file.is_public(&task.digest)
+        {
+            // Bytes from a private repository would not show that strangers have the blob.
+            task.downloads.blobs.remove(&task.digest)?;
+            if task.downloads.blobs.find_complete(&task.digest).await?.is_some() {
+                return Err(DownloadError::Private);
+            }
+        }
+        let result = task.clone().run_with_source(phase).await;
+        if let (Ok(()), ContentSource::Ipfs(file)) = (&result, &task.source) {
+            file.note_fetched(&task.digest);
+        }
+        result
+    }
+
+    async fn run_with_source(
+        self: Arc<Self>,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<(), DownloadError> {
+        let task = self;
         if task.size == Some(0) && task.source.check(&task.digest) == Check::Blocks {
             // Nobody has to be asked for no bytes.
             phase.send_replace(Phase::Fetching(task.open_blob(0).await?));

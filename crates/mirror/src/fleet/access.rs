@@ -15,6 +15,7 @@ use watchfire_p2p::PeerId;
 
 use super::message::AccessProof;
 use crate::images::RepositoryId;
+use crate::ipfs::IPFS;
 use crate::oci::Digest;
 use crate::upstream::Upstream;
 
@@ -85,6 +86,9 @@ impl Credentials {
     /// The hash of the credentials for a repository; `None` if its registry is unknown or the
     /// credentials cannot be read, and `Some(None)` if it is used without credentials.
     async fn of(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
+        if repository.registry == IPFS {
+            return Some(None);
+        }
         let read = self.hashes.lock().get(repository).copied();
         if let Some(read) = read.filter(|read| read.read_at.elapsed() < CREDENTIALS_TTL) {
             return Some(read.hash);

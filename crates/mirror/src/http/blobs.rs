@@ -81,7 +81,7 @@ async fn open(
 }
 
 /// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
-fn head(digest: &Digest, size: Option<u64>) -> Response {
+pub(super) fn head(digest: &Digest, size: Option<u64>) -> Response {
     let mut headers = headers(digest, size.unwrap_or_default());
     if size.is_none() {
         headers.remove(header::CONTENT_LENGTH);
@@ -101,7 +101,7 @@ fn headers(digest: &Digest, length: u64) -> HeaderMap {
     ])
 }
 
-async fn respond(
+pub(super) async fn respond(
     shared: &Arc<Shared>,
     blob: Arc<Blob>,
     download: Option<Download>,
@@ -138,7 +138,7 @@ pub(super) fn failed(error: &StoreError) -> ApiError {
 }
 
 /// Every failure is 404 or the registry's own answer, so that the client asks the registry itself.
-fn download_failed(error: &DownloadError) -> ApiError {
+pub(super) fn download_failed(error: &DownloadError) -> ApiError {
     match error {
         DownloadError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         error => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),

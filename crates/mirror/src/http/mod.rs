@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
 use crate::images::{Access, Catalog, Flights, ManifestFetcher};
-use crate::ipfs::Ipfs;
+use crate::ipfs::{IPFS, Ipfs};
 use crate::oci::{ApiError, ErrorCode, Resource};
 use crate::proxy::{Files, Origin};
 use crate::settings::MirrorSettings;
@@ -245,6 +245,12 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
     }
     let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
     let (target, resource) = shared.resource(request).ok_or_else(not_found)??;
+    if let Some(cid) = ipfs::image_of(&resource)
+        && (shared.ipfs.is_some()
+            || namespace::of_query(request.uri.query()).as_deref() == Some(IPFS))
+    {
+        return ipfs::answer(shared, &cid, &resource, request).await;
+    }
     let pull = |repository| namespace::pull(target, repository);
     match resource {
         Resource::Root => {

@@ -1,4 +1,4 @@
-//! Blobs by their CIDs: IPFS peers get what is public from here.
+//! Blobs and images by their CIDs: IPFS peers get what is public from here, and this host gets blobs from them.
 //!
 //! **Only public content is published**: that of a repository for which this mirror has no credentials, and which its
 //! registry gives to a client without any. The mirror asks for each blob and manifest, once while it runs. The settings
@@ -7,31 +7,43 @@
 //! **No block is stored twice.** The blocks of a blob on disk are the leaves of its DAG. Only the nodes above them and
 //! the manifests are kept, in memory: about 50 bytes for each MiB of the store.
 //!
+//! **An image is a folder** in the OCI image layout, which links digests to CIDs: `blobs/sha256/<hex>` is the blob with
+//! that digest. So a manifest stays as it is, with its digest and its signatures, and other programs read and write such
+//! folders. An annotation with a CID would make another manifest of it.
+//!
+//! **Content from IPFS is verified twice**: each block by its CID, and the blob by the digest in the manifest.
+//!
 //! The bounds: [`ANNOUNCED_MAX`] roots are announced, [`ANNOUNCING_MAX`] at a time; and the limits of
 //! the libp2p host.
 
 mod dag;
 mod published;
+mod reader;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use http::{StatusCode, header};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use watchfire_content::{Block, Root};
+use watchfire_content::{Block, Cid, Root};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_store::{LockedMemoryStore, Stores};
 
 use crate::images::{Accept, Catalog, RepositoryId};
-use crate::oci::{Digest, Reference};
+use crate::oci::{ByteRange, Digest, Manifest, Reference};
 use crate::store::{Blobs, BlockHash, Manifests, StoreError, hash_of};
-use crate::upstream::Upstream;
+use crate::upstream::{BlobBody, MANIFEST_BYTES_MAX, Upstream, UpstreamError};
+use dag::ManifestJson;
 use published::Published;
+use reader::{FileStream, Reader};
 
+/// The name of IPFS where others have the name of a registry. No registry can have it.
+pub(crate) const IPFS: &str = "ipfs://";
 /// Roots that are announced to content routing. Further ones are served, and not announced.
 const ANNOUNCED_MAX: usize = 1024;
 /// Announcements that run at the same time. The others wait.
@@ -45,16 +57,32 @@ const REFUSED_FOR: Duration = Duration::from_secs(3600);
 /// Changes of the store within this time are handled together.
 const BATCH: Duration = Duration::from_millis(200);
 
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum IpfsError {
+    #[error(
+        "no IPFS peer sent {cid} within {waited:?}; check that a peer has it, and name that peer with --set p2p.bootstrap"
+    )]
+    NoBlock { cid: Cid, waited: Duration },
+    #[error(
+        "cannot use ipfs://{cid}: {cause}; the CID of an image is that of a folder in the OCI image layout"
+    )]
+    NotImage { cid: Cid, cause: String },
+    #[error("the mirror is stopping")]
+    Stopped,
+}
+
 /// Content with a root, in the order in which roots are announced.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
+    /// The folder of the image with this manifest.
+    Image(Digest),
     Manifest(Digest),
     Blob(Digest),
 }
 
 impl Content {
     const fn digest(&self) -> &Digest {
-        let (Content::Manifest(digest) | Content::Blob(digest)) = self;
+        let (Content::Image(digest) | Content::Manifest(digest) | Content::Blob(digest)) = self;
         digest
     }
 }
@@ -67,13 +95,14 @@ enum Place {
 
 type Places = Vec<(BlockHash, Place)>;
 
-/// A part of an image.
+/// An image, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentCid {
-    /// `manifest`, `config` or `layer`.
+    /// `image` for the folder with everything in it, `manifest`, `config` or `layer`.
     pub kind: String,
+    /// Of an image, that of its manifest.
     pub digest: String,
-    /// `None`, like the CID: the store does not have it.
+    /// `None`, like the CID: the store does not have it, or not all of the image is public.
     pub bytes: Option<u64>,
     pub cid: Option<String>,
     /// Whether IPFS peers get it.
@@ -94,6 +123,20 @@ pub(crate) struct Ipfs {
     announced: Mutex<BTreeSet<Content>>,
     refused: Mutex<HashMap<Digest, Instant>>,
     tasks: Mutex<JoinSet<()>>,
+}
+
+/// A blob, as a file of IPFS.
+#[derive(Clone, Debug)]
+pub(crate) struct IpfsFile {
+    ipfs: Arc<Ipfs>,
+    root: Cid,
+    pub(crate) bytes: u64,
+}
+
+/// The name of all content that was received from IPFS peers.
+pub(crate) fn content_of_peers() -> RepositoryId {
+    let repository = "ipfs".parse().expect("it is a valid name");
+    RepositoryId { registry: IPFS.to_owned(), repository }
 }
 
 impl Ipfs {
@@ -135,6 +178,63 @@ impl Ipfs {
         self.host.addresses().iter().map(ToString::to_string).collect()
     }
 
+    pub(crate) fn file(self: &Arc<Self>, root: Cid, bytes: u64) -> IpfsFile {
+        IpfsFile { ipfs: self.clone(), root, bytes }
+    }
+
+    /// Whether strangers may have a blob.
+    pub(crate) fn is_public(&self, digest: &Digest) -> bool {
+        self.published.root(&Content::Blob(digest.clone())).is_some()
+            || self.catalog.member(&content_of_peers(), digest).is_some()
+    }
+
+    /// The file of a blob in the folder of an image.
+    pub(crate) async fn find_blob(
+        self: &Arc<Self>,
+        image: &Cid,
+        digest: &Digest,
+    ) -> Result<Cid, IpfsError> {
+        let path = ["blobs", digest.algorithm().name(), &digest.hex()];
+        Reader::open(self.clone()).await?.resolve(image, &path).await
+    }
+
+    /// A manifest of an image. A tag is that of the only manifest, or of the index if there are several.
+    pub(crate) async fn manifest(
+        self: &Arc<Self>,
+        image: &Cid,
+        reference: &Reference,
+    ) -> Result<Manifest, IpfsError> {
+        let invalid = |cause: String| IpfsError::NotImage { cid: image.clone(), cause };
+        let bytes_max = MANIFEST_BYTES_MAX as u64;
+        let mut reader = Reader::open(self.clone()).await?;
+        let index = reader.resolve(image, &["index.json"]).await?;
+        let index = reader.read(index, bytes_max).await?;
+        let json: ManifestJson = serde_json::from_slice(&index)
+            .map_err(|error| invalid(format!("its index.json is invalid: {error}")))?;
+        let digest = match (reference, json.manifests.as_deref()) {
+            (Reference::Digest(digest), _) => digest.clone(),
+            (Reference::Tag(_), Some([only])) => {
+                only.digest.parse().map_err(|error| invalid(format!("{error}")))?
+            }
+            (Reference::Tag(_), _) => Digest::sha256(&index),
+        };
+        let bytes = match digest.is_of(&index) {
+            true => index,
+            false => {
+                let file = self.find_blob(image, &digest).await?;
+                Reader::open(self.clone()).await?.read(file, bytes_max).await?
+            }
+        };
+        let json = serde_json::from_slice::<ManifestJson>(&bytes).ok();
+        let media_type = json.filter(|_| digest.is_of(&bytes)).and_then(|json| {
+            let by_content = json.config.map(|_| dag::MANIFEST_TYPE);
+            let by_content = by_content.or(json.manifests.map(|_| dag::INDEX_TYPE));
+            json.media_type.or(by_content.map(str::to_owned))
+        });
+        let is_wrong = || invalid(format!("{digest} has other bytes, or is not a manifest"));
+        Ok(Manifest { media_type: media_type.ok_or_else(is_wrong)?, digest, bytes })
+    }
+
     /// Compares the published content with the store.
     async fn publish(&self) {
         let manifests: BTreeSet<_> = self.manifests.digests().into_iter().collect();
@@ -145,7 +245,7 @@ impl Ipfs {
         let mut stored: BTreeSet<_> = blobs.chain(of_containerd).map(Content::Blob).collect();
         stored.extend(manifests.into_iter().map(Content::Manifest));
         for (content, _) in self.published.roots() {
-            if !stored.contains(&content) {
+            if !matches!(content, Content::Image(_)) && !stored.contains(&content) {
                 self.withdraw(&content).await;
             }
         }
@@ -159,12 +259,24 @@ impl Ipfs {
                 self.published.insert(content, built);
             }
         }
+        for (content, _) in self.published.roots() {
+            let (Content::Image(digest) | Content::Manifest(digest)) = content else { continue };
+            let image = Content::Image(digest.clone());
+            match (self.build_image(&digest), self.published.root(&image)) {
+                (None, Some(_)) => self.withdraw(&image).await,
+                (Some(built), None) => self.published.insert(image, built),
+                _ => {}
+            }
+        }
     }
 
     /// Whether content is public. The registries in `down` are not asked, and those that do not answer are added.
     async fn can_publish(&self, content: &Content, down: &mut HashSet<String>) -> bool {
         let digest = content.digest();
         for RepositoryId { registry, repository } in self.catalog.repositories_with(digest) {
+            if registry == IPFS {
+                return true;
+            }
             let mut upstreams = self.upstreams.iter();
             let found = upstreams.find(|(upstream, _)| upstream.registry().name() == registry);
             let Some((upstream, anonymous)) = found.filter(|_| !down.contains(&registry)) else {
@@ -204,6 +316,17 @@ impl Ipfs {
             tracing::warn!(%error, "cannot read content for IPFS peers");
             None
         })
+    }
+
+    /// The folder of an image. `None`: a part of it is not public.
+    fn build_image(&self, digest: &Digest) -> Option<(Root, Places)> {
+        let of_manifest = self.published.root(&Content::Manifest(digest.clone()))?;
+        let manifest = self.manifests.get(digest).ok()??;
+        let mut files = BTreeMap::from([(digest.clone(), of_manifest)]);
+        for blob in dag::blobs_of(&manifest.bytes)? {
+            files.insert(blob.clone(), self.published.root(&Content::Blob(blob))?);
+        }
+        dag::of_image(&manifest, &files).map(with_places)
     }
 
     async fn withdraw(&self, content: &Content) {
@@ -264,6 +387,7 @@ fn places_of(
             let found = manifest.and_then(|manifest| dag::of_bytes(&manifest.bytes));
             return Ok(found.map(with_places));
         }
+        Content::Image(_) => return Ok(None),
     };
     let Some(blob) = blobs.complete(&digest)? else { return Ok(None) };
     let Some((root, mut places)) = dag::of_blob(&blob).map(with_places) else { return Ok(None) };
@@ -283,7 +407,10 @@ pub(crate) fn cids_of(
 ) -> Result<Option<Vec<ContentCid>>, StoreError> {
     let named = manifests.get(digest)?.and_then(|manifest| dag::blobs_of(&manifest.bytes));
     let Some(named) = named else { return Ok(None) };
-    let mut contents = vec![("manifest", Content::Manifest(digest.clone()))];
+    let mut contents = vec![
+        ("image", Content::Image(digest.clone())),
+        ("manifest", Content::Manifest(digest.clone())),
+    ];
     let kinds = ["config"].into_iter().chain(std::iter::repeat("layer"));
     contents.extend(kinds.zip(named.into_iter().map(Content::Blob)));
     let cid = |(kind, content): (&str, Content)| {
@@ -293,9 +420,53 @@ pub(crate) fn cids_of(
             None => places_of(blobs, manifests, &content)?.map(|(root, _)| root),
             public => public,
         };
-        let (bytes, cid) = root.map(|root| (root.file_bytes, root.cid.to_string())).unzip();
+        let bytes = |root: &Root| match content {
+            Content::Image(_) => root.dag_bytes,
+            Content::Manifest(_) | Content::Blob(_) => root.file_bytes,
+        };
+        let (bytes, cid) = root.map(|root| (bytes(&root), root.cid.to_string())).unzip();
         let (kind, digest) = (kind.to_owned(), content.digest().to_string());
         Ok(ContentCid { kind, digest, bytes, cid, is_public })
     };
     contents.into_iter().map(cid).collect::<Result<_, _>>().map(Some)
+}
+
+impl IpfsFile {
+    /// The name of a download from here.
+    pub(crate) fn name(&self) -> String {
+        format!("{IPFS}{}", self.root)
+    }
+
+    /// Whether strangers may have the blob, so that it does not matter where its bytes are from.
+    pub(crate) fn is_public(&self, digest: &Digest) -> bool {
+        self.ipfs.is_public(digest)
+    }
+
+    /// Peers sent the blob, and it has this digest.
+    pub(crate) fn note_fetched(&self, digest: &Digest) {
+        let bytes = Some(self.bytes);
+        self.ipfs.catalog.note_member(&content_of_peers(), digest, bytes, Duration::ZERO);
+    }
+
+    /// The bytes, or a range of them, as a registry would send them.
+    pub(crate) async fn request(
+        &self,
+        range: Option<ByteRange>,
+    ) -> Result<BlobBody, UpstreamError> {
+        let reader = Reader::open(self.ipfs.clone()).await;
+        let reader = reader.map_err(|error| UpstreamError::invalid("IPFS", error.to_string()))?;
+        let ends = range.map_or((0, self.bytes), |range| (range.start, range.end + 1));
+        let file = FileStream::new(reader, self.root.clone(), ends, self.bytes);
+        let bytes = stream::try_unfold(file, async |mut file| {
+            let next = file.next().await.map_err(std::io::Error::other)?;
+            Ok::<_, std::io::Error>(next.map(|bytes| (bytes, file)))
+        });
+        let mut head = http::Response::builder().header(header::ACCEPT_RANGES, "bytes");
+        if let Some(ByteRange { start, end }) = range {
+            let value = format!("bytes {start}-{end}/{}", self.bytes);
+            head = head.status(StatusCode::PARTIAL_CONTENT).header(header::CONTENT_RANGE, value);
+        }
+        let response = head.body(reqwest::Body::wrap_stream(bytes)).expect("the headers are valid");
+        Ok(BlobBody::of(response.into(), range, Some(self.bytes), "IPFS"))
+    }
 }

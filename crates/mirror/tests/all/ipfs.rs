@@ -1,13 +1,13 @@
-//! Blobs by their CIDs, between a mirror, libp2p hosts and a registry.
+//! Blobs and images by their CIDs, between mirrors, libp2p hosts and a registry.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use watchfire_content::{Block, Cid, FileBuilder, Profile};
+use watchfire_content::{Block, Cid, DirectoryBuilder, FileBuilder, Profile, Root};
 use watchfire_mirror::MirrorSettings;
 use watchfire_mirror::oci::Digest;
 use watchfire_p2p::{Host, HostSettings};
-use watchfire_store::{LockedMemoryStore, Stores};
+use watchfire_store::{LockedMemoryStore, Stores, WriteBlocks as _};
 use watchfire_testkit::{HttpServer, Received, eventually_async, response};
 
 use crate::support::{DOCKER, TestMirror, head_only, manifest_response, mirror};
@@ -75,7 +75,7 @@ async fn pull(mirror: &TestMirror, blobs: &[Vec<u8>]) {
     }
 }
 
-/// The CIDs of an image: of its manifest, its configuration and its layers. `None`: not public.
+/// The CIDs of an image: of its folder, its manifest, its configuration and its layers. `None`: not public.
 async fn public_cids(mirror: &TestMirror, manifest: &[u8]) -> Vec<Option<String>> {
     let answer = mirror.get(&format!("/cids/{}", Digest::sha256(manifest))).await;
     let contents = answer.json_or_null();
@@ -98,38 +98,103 @@ async fn all_cids(mirror: &TestMirror, manifest: &[u8]) -> Vec<String> {
     all.unwrap()
 }
 
-async fn peer() -> Host {
+/// A peer with these blocks.
+async fn peer(blocks: &[Block]) -> (Host, Vec<String>) {
     let store = Arc::new(LockedMemoryStore::new(64 << 20));
-    Host::start(host(&[]), Stores::default(), store).await.unwrap()
+    blocks.iter().for_each(|block| store.put(block).unwrap());
+    let peer = Host::start(host(&[]), Stores::default(), store).await.unwrap();
+    let addresses = peer.addresses().iter().map(ToString::to_string).collect();
+    (peer, addresses)
+}
+
+fn keep_in(blocks: &mut Vec<Block>) -> impl FnMut(Block) -> Result<(), Infallible> {
+    |block| {
+        blocks.push(block);
+        Ok(())
+    }
+}
+
+/// The blocks of a file, and its root.
+fn file(bytes: &[u8]) -> (Vec<Block>, Root) {
+    let mut blocks = Vec::new();
+    let mut keep = keep_in(&mut blocks);
+    let mut builder = FileBuilder::new(Profile::KUBO_DEFAULT).unwrap();
+    builder.write(bytes, &mut keep).unwrap();
+    let root = builder.finish(&mut keep).unwrap();
+    drop(keep);
+    (blocks, root)
+}
+
+/// The folder of an image whose blobs are files under these digests.
+fn folder_of(manifest: &[u8], blobs: &[(Digest, &[u8])]) -> (Vec<Block>, Cid) {
+    let mut all = Vec::new();
+    let folder = |entries: Vec<(String, Root)>, all: &mut Vec<Block>| {
+        let mut builder = DirectoryBuilder::new(Profile::KUBO_DEFAULT);
+        entries.iter().for_each(|(name, root)| builder.insert(name, root).unwrap());
+        builder.finish(&mut keep_in(all)).unwrap()
+    };
+    let mut add = |bytes: &[u8]| {
+        let (blocks, root) = file(bytes);
+        all.extend(blocks);
+        root
+    };
+    let digest = Digest::sha256(manifest);
+    let index = format!(r#"{{"manifests":[{{"digest":"{digest}"}}]}}"#);
+    let index = add(index.as_bytes());
+    let mut files = vec![(digest.hex(), add(manifest))];
+    files.extend(blobs.iter().map(|(digest, bytes)| (digest.hex(), add(bytes))));
+    let files = folder(files, &mut all);
+    let blobs = folder(vec![("sha256".to_owned(), files)], &mut all);
+    let entries = vec![("blobs".to_owned(), blobs), ("index.json".to_owned(), index)];
+    let root = folder(entries, &mut all);
+    // The name of a repository is of lower-case letters.
+    (all, Cid::v1(root.cid.codec(), root.cid.hash().clone()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_layer_has_the_cid_of_its_bytes_and_is_not_served_when_it_has_left_the_store() {
+async fn an_image_is_pulled_by_its_cid_and_a_layer_that_left_the_store_is_not_served() {
     let layers = [content(2_500_000), b"small".to_vec(), Vec::new()];
     let (manifest, blobs) = image_of(&layers);
     let server = registry((manifest.clone(), blobs.clone()), |_| None);
-    let mirror = mirror(&[url(&server)], with_ipfs(&[])).await;
-    pull(&mirror, &blobs).await;
-    let cids = all_cids(&mirror, &manifest).await;
+    let first = mirror(&[url(&server)], with_ipfs(&[])).await;
+    pull(&first, &blobs).await;
+    let cids = all_cids(&first, &manifest).await;
     let mut builder = FileBuilder::new(Profile::V1_1_MIB).unwrap();
     let mut drop_block = |_| Ok::<(), Infallible>(());
     builder.write(&layers[0], &mut drop_block).unwrap();
-    assert_eq!(cids[2], builder.finish(&mut drop_block).unwrap().cid.to_string());
-    let reader = peer().await;
-    reader.connect(mirror.running.ipfs_addresses().unwrap()[0].parse().unwrap()).await.unwrap();
-    reader.fetch(cids[2].parse().unwrap()).await.unwrap().finished().await.unwrap();
+    assert_eq!(cids[3], builder.finish(&mut drop_block).unwrap().cid.to_string());
+
+    let before = server.received().len();
+    let second = mirror(&[], with_ipfs(&first.running.ipfs_addresses().unwrap())).await;
+    for other in [&second, &first] {
+        for name in [format!("ipfs/{}", cids[0]), format!("other.example/ipfs/{}", cids[0])] {
+            let answer = other.get(&format!("/v2/{name}/manifests/latest")).await;
+            assert_eq!((answer.status, &answer.body), (200, &manifest), "{}", answer.text());
+            assert_eq!(answer.header("content-type"), DOCKER);
+            for blob in &blobs {
+                let path = format!("/v2/{name}/blobs/{}", Digest::sha256(blob));
+                assert_eq!(other.request("HEAD", &path, &[]).await.status, 200);
+                let range = if blob.is_empty() { &[][..] } else { &["Range: bytes=0-"] };
+                let answer = other.request("GET", &path, range).await;
+                assert!(answer.is_complete && answer.body == *blob, "{}", answer.text());
+            }
+        }
+    }
+    assert_eq!(server.received().len(), before, "the registry is not asked");
+    // It publishes what it has from peers.
+    assert_eq!(all_cids(&second, &manifest).await, cids);
 
     let hex = Digest::sha256(&layers[0]).hex();
-    let path = mirror.store.path().join("blobs/sha256").join(&hex[..2]).join(&hex);
+    let path = first.store.path().join("blobs/sha256").join(&hex[..2]).join(&hex);
     std::fs::remove_file(&path).unwrap();
-    let reader = peer().await;
-    reader.connect(mirror.running.ipfs_addresses().unwrap()[0].parse().unwrap()).await.unwrap();
+    let (reader, _) = peer(&[]).await;
+    reader.connect(first.running.ipfs_addresses().unwrap()[0].parse().unwrap()).await.unwrap();
     let leaf = Block::raw(layers[0][..1 << 20].to_vec().into()).unwrap();
     let fetch = async |cid: Cid| {
         let mut fetch = reader.fetch_block(cid).await.unwrap();
         tokio::time::timeout(std::time::Duration::from_millis(500), fetch.finished()).await.is_ok()
     };
-    assert!(fetch(cids[3].parse().unwrap()).await, "the small layer is there");
+    assert!(fetch(cids[4].parse().unwrap()).await, "the small layer is there");
     assert!(!fetch(leaf.cid().clone()).await);
 }
 
@@ -166,4 +231,73 @@ async fn content_that_its_registry_gives_only_for_a_password_stays_private() {
     .await;
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     assert!(public_cids(&private, &manifest).await.iter().all(Option::is_none));
+
+    // The folder of a peer names the private layer, and has other bytes for it.
+    let digest = Digest::sha256(&blobs[1]);
+    let (blocks, image) = folder_of(&manifest, &[(digest.clone(), &content(1_500_001)[1..])]);
+    let (_peer, addresses) = peer(&blocks).await;
+    let store = private.store;
+    private.running.stop().await;
+    let again = TestMirror { running: restart(&store, with_ipfs(&addresses)).await, store };
+    assert_eq!(again.get(&format!("/v2/ipfs/{image}/manifests/v1")).await.status, 200);
+    let answer = again.get(&format!("/v2/ipfs/{image}/blobs/{digest}")).await;
+    assert!(!answer.is_complete || answer.status != 200, "{}", answer.status);
+    assert_ne!(answer.body, blobs[1]);
+    assert!(public_cids(&again, &manifest).await[3].is_none());
+
+    // containerd has pulled it with a password of its own.
+    let of_containerd = folder.path().join("sha256");
+    std::fs::create_dir(&of_containerd).unwrap();
+    std::fs::write(of_containerd.join(digest.hex()), &blobs[1]).unwrap();
+    let beside = mirror(&[], |settings| {
+        settings.containerd_blobs = Some(folder.path().to_owned());
+        with_ipfs(&addresses)(settings);
+    });
+    let beside = beside.await;
+    assert_eq!(beside.get(&format!("/v2/ipfs/{image}/manifests/v1")).await.status, 200);
+    assert_eq!(beside.get(&format!("/v2/ipfs/{image}/blobs/{digest}")).await.status, 404);
+    assert!(public_cids(&beside, &manifest).await[3].is_none());
+}
+
+/// A mirror without a registry, on the store of another one.
+async fn restart(
+    store: &tempfile::TempDir,
+    change: impl FnOnce(&mut MirrorSettings),
+) -> watchfire_mirror::RunningMirror {
+    let mut settings = MirrorSettings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        store: store.path().to_owned(),
+        ..MirrorSettings::default()
+    };
+    change(&mut settings);
+    let mut started = None;
+    // Threads of the mirror that stopped may still hold the store.
+    eventually_async("the store is free", async || {
+        started = watchfire_mirror::Mirror::new(settings.clone()).start().await.ok();
+        started.is_some()
+    })
+    .await;
+    started.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cid_without_a_peer_and_one_that_is_no_image_are_errors_that_say_so() {
+    let (blocks, root) = file(b"no image");
+    let no_image = Cid::v1(root.cid.codec(), root.cid.hash().clone());
+    let (empty, empty_folder) = folder_of(b"{}", &[]);
+    let (_peer, addresses) = peer(&[blocks, empty].concat()).await;
+    let alone = mirror(&[], with_ipfs(&addresses)).await;
+    let unknown = Block::raw("unknown".into()).unwrap();
+    for (cid, cause) in [
+        (unknown.cid(), "no IPFS peer sent"),
+        (&no_image, "is that of a folder in the OCI image layout"),
+        (&empty_folder, "is not a manifest"),
+    ] {
+        let answer = alone.get(&format!("/v2/ipfs/{cid}/manifests/latest")).await;
+        assert_eq!(answer.status, 404, "{cid}");
+        assert!(answer.text().contains(cause), "{}", answer.text());
+    }
+    let off = mirror(&["registry.example".to_owned()], |_| {}).await;
+    let answer = off.get(&format!("/v2/ipfs/{no_image}/manifests/v1?ns=ipfs%3A%2F%2F")).await;
+    assert!(answer.text().contains("--ipfs"), "{}", answer.text());
 }
