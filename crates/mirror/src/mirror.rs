@@ -128,12 +128,14 @@ impl Mirror {
                     manifests: manifests.clone(),
                     catalog: catalog.clone(),
                     files: files.clone(),
+                    ipfs: ipfs.clone(),
                 };
                 let (upstreams, fetcher) = (upstreams.clone(), manifest_fetcher.clone());
                 Some(Fleet::start(fleet, upstreams, stores, fetcher, access.clone()).await?)
             }
             None => None,
         };
+        let rescue = ipfs.clone().filter(|_| settings.offline_ok);
         let shared = Arc::new(Shared {
             upstreams,
             origins,
@@ -143,7 +145,7 @@ impl Mirror {
             questions: Arc::default(),
             access,
             catalog,
-            downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone())),
+            downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone(), rescue)),
             fleet,
             ipfs,
             requests: Requests::default(),

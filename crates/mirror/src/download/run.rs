@@ -38,7 +38,7 @@ impl Opened {
 }
 
 impl Task {
-    /// Fetches the blob. Returns when it is complete.
+    /// Fetches the blob. Returns when it is complete. If its registry is down, IPFS peers may have it.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
         if let ContentSource::Ipfs(file) = &task.source
@@ -50,9 +50,23 @@ impl Task {
                 return Err(DownloadError::Private);
             }
         }
-        let result = task.clone().run_with_source(phase).await;
-        if let (Ok(()), ContentSource::Ipfs(file)) = (&result, &task.source) {
-            file.note_fetched(&task.digest);
+        let error = match task.clone().run_with_source(phase).await {
+            Err(DownloadError::Upstream(error)) if error.is_outage() => error,
+            result => return task.note_source(result),
+        };
+        let Some(file) = task.downloads.file_of(&task.digest).await else {
+            return Err(error.into());
+        };
+        tracing::warn!(digest = %task.digest, %error, "fetching a blob from IPFS peers while its registry is down");
+        let size = Some(file.bytes);
+        let rescue = Task { source: ContentSource::Ipfs(file), size, ..(*task).clone() };
+        let rescue = Arc::new(rescue);
+        rescue.note_source(rescue.run_alone(phase).await)
+    }
+
+    fn note_source(&self, result: Result<(), DownloadError>) -> Result<(), DownloadError> {
+        if let (Ok(()), ContentSource::Ipfs(file)) = (&result, &self.source) {
+            file.note_fetched(&self.digest);
         }
         result
     }

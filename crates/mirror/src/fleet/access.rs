@@ -122,3 +122,8 @@ fn proof(credentials: &[u8; 32], from: PeerId, to: PeerId, name: &str) -> [u8; 3
 pub(crate) fn tag_key(registry: &str, repository: &str, tag: &str) -> Digest {
     Digest::sha256(format!("tag {registry}/{repository}:{tag}").as_bytes())
 }
+
+/// The name under which hosts find those that know the CID of a blob.
+pub(super) fn cid_key(digest: &Digest) -> Digest {
+    Digest::sha256(format!("cid {digest}").as_bytes())
+}

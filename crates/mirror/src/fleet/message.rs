@@ -62,6 +62,11 @@ pub(super) enum Request {
         digest: Digest,
         access: Option<AccessProof>,
     },
+    /// The CID of a public blob, while its registry is down.
+    Cid {
+        #[serde(with = "text")]
+        digest: Digest,
+    },
     /// The version of a file, while its server is down.
     File { url: String },
     /// A manifest: of a tag while the registry is down, of a digest at any time.
@@ -99,6 +104,7 @@ impl Request {
             | Request::Blob { .. }
             | Request::Manifest { .. }
             | Request::Access { .. }
+            | Request::Cid { .. }
             | Request::File { .. } => false,
         }
     }
@@ -133,6 +139,8 @@ pub(super) enum Response {
     Hashes { list: u64, hashes: Vec<BlockHash> },
     /// To [`Request::Blob`]. The body is the blob.
     Blob,
+    /// To [`Request::Cid`]; the size is that of the blob.
+    Cid { cid: String, bytes: u64 },
     /// To [`Request::File`].
     File { version: Box<Version>, age_seconds: u64 },
     /// To [`Request::Manifest`]. The body is the manifest.

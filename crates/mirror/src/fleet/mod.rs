@@ -68,6 +68,7 @@ pub(crate) use hashes::KnownHashes;
 pub use region::{Region, RegionError};
 
 use crate::images::{Access, Catalog, ManifestFetcher, RepositoryId};
+use crate::ipfs::Ipfs;
 use crate::oci::Digest;
 use crate::proxy::Files;
 use crate::store::{Blobs, Manifests, hash_of};
@@ -184,6 +185,7 @@ pub(crate) struct Fleet {
     catalog: Arc<Catalog>,
     access: Arc<Access>,
     files: Arc<Files>,
+    ipfs: Option<Arc<Ipfs>>,
     started_at: Instant,
     peer_bytes: AtomicU64,
     region: Option<Region>,
@@ -243,6 +245,7 @@ pub(crate) struct HostStores {
     pub manifests: Manifests,
     pub catalog: Arc<Catalog>,
     pub files: Arc<Files>,
+    pub ipfs: Option<Arc<Ipfs>>,
 }
 
 impl Fleet {
@@ -253,7 +256,7 @@ impl Fleet {
         manifest_fetcher: Arc<ManifestFetcher>,
         access: Arc<Access>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
-        let HostStores { blobs, manifests, catalog, files } = stores;
+        let HostStores { blobs, manifests, catalog, files, ipfs } = stores;
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
         // Blocks go into the blobs, so the host's own store is empty.
         let own = Arc::new(LockedMemoryStore::new(0));
@@ -276,6 +279,7 @@ impl Fleet {
             catalog,
             access,
             files,
+            ipfs,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
             region: settings.region,

@@ -21,13 +21,17 @@ pub(super) async fn answer(
     digest: &Digest,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let limit = shared.extend(shared.settings.first_byte_timeout);
+    let limit = match &shared.downloads.rescue {
+        // If the registry is down, IPFS peers get the time that it takes to find them.
+        Some(_) => shared.extend(shared.settings.file_first_byte_timeout),
+        None => shared.extend(shared.settings.first_byte_timeout),
+    };
     let deadline = Instant::now() + limit;
     let opening = open(shared, pull, digest, request, deadline);
     timeout_at(deadline + LAST_MOMENT, opening).await.unwrap_or_else(|_| Err(no_byte(limit)))
 }
 
-fn no_byte(limit: Duration) -> ApiError {
+pub(super) fn no_byte(limit: Duration) -> ApiError {
     let message = format!("the registry sent no byte within {limit:?}");
     ApiError::new(ErrorCode::BlobUnknown, message)
 }
@@ -57,12 +61,24 @@ async fn open(
         }
     }
     // The other half of the time is for the blob.
-    let limit = deadline.saturating_duration_since(Instant::now()) / 2;
+    let limit = deadline.saturating_duration_since(Instant::now());
+    let limit = limit.min(shared.extend(shared.settings.first_byte_timeout)) / 2;
     let checked = match &shared.fleet {
         Some(fleet) => fleet.check_blob(pull, digest, limit).await,
         None => shared.access.check_blob(pull, digest, limit).await,
     };
-    let size = checked.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
+    let (size, source) = match checked {
+        Ok(size) => (size, source),
+        Err(error) => {
+            // What strangers may have needs no right.
+            let file = match error.is_outage() {
+                true => shared.downloads.file_of(digest).await,
+                false => None,
+            };
+            let file = file.ok_or_else(|| error.to_api_error(ErrorCode::BlobUnknown))?;
+            (Some(file.bytes), ContentSource::Ipfs(file))
+        }
+    };
     if let Some(blob) = complete {
         return respond(shared, blob, None, request, deadline).await;
     }

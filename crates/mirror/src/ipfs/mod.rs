@@ -13,8 +13,8 @@
 //!
 //! **Content from IPFS is verified twice**: each block by its CID, and the blob by the digest in the manifest.
 //!
-//! The bounds: [`ANNOUNCED_MAX`] roots are announced, [`ANNOUNCING_MAX`] at a time; and the limits of
-//! the libp2p host.
+//! The bounds: [`ANNOUNCED_MAX`] roots are announced, [`ANNOUNCING_MAX`] at a time; [`KNOWN_MAX`] CIDs of blobs are
+//! kept; and the limits of the libp2p host.
 
 mod dag;
 mod published;
@@ -25,6 +25,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use hashlink::LinkedHashMap;
 use http::{StatusCode, header};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,8 @@ const ANNOUNCED_MAX: usize = 1024;
 const ANNOUNCING_MAX: usize = 16;
 /// How often to look for roots that are not announced.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+/// CIDs of public blobs that are kept after the blobs have left the store. The oldest one is forgotten.
+const KNOWN_MAX: usize = 10_000;
 /// How often to ask about content again that was not public, if the store does not change.
 const ROUND_INTERVAL: Duration = Duration::from_secs(60);
 /// How long a registry is not asked again about content that it refused, or does not have any more.
@@ -116,6 +119,7 @@ pub(crate) type OpenUpstream = (Arc<Upstream>, Arc<Upstream>);
 pub(crate) struct Ipfs {
     host: Host,
     published: Arc<Published>,
+    known: Mutex<LinkedHashMap<Digest, (Cid, u64)>>,
     blobs: Arc<Blobs>,
     manifests: Manifests,
     catalog: Arc<Catalog>,
@@ -153,6 +157,7 @@ impl Ipfs {
         let ipfs = Arc::new(Ipfs {
             host,
             published,
+            known: Mutex::default(),
             blobs,
             manifests,
             catalog,
@@ -176,6 +181,16 @@ impl Ipfs {
 
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.host.addresses().iter().map(ToString::to_string).collect()
+    }
+
+    /// The CID of a public blob, and its size. The blob may have left the store.
+    pub(crate) fn known(&self, digest: &Digest) -> Option<(Cid, u64)> {
+        self.known.lock().get(digest).cloned()
+    }
+
+    /// The digests of [`Ipfs::known`].
+    pub(crate) fn known_digests(&self) -> Vec<Digest> {
+        self.known.lock().keys().cloned().collect()
     }
 
     pub(crate) fn file(self: &Arc<Self>, root: Cid, bytes: u64) -> IpfsFile {
@@ -256,6 +271,13 @@ impl Ipfs {
                 && self.can_publish(&content, &mut down).await
                 && let Some(built) = self.places(content.clone()).await
             {
+                if let Content::Blob(digest) = &content {
+                    let mut known = self.known.lock();
+                    known.insert(digest.clone(), (built.0.cid.clone(), built.0.file_bytes));
+                    if known.len() > KNOWN_MAX {
+                        known.pop_front();
+                    }
+                }
                 self.published.insert(content, built);
             }
         }
@@ -439,7 +461,7 @@ impl IpfsFile {
 
     /// Whether strangers may have the blob, so that it does not matter where its bytes are from.
     pub(crate) fn is_public(&self, digest: &Digest) -> bool {
-        self.ipfs.is_public(digest)
+        self.ipfs.is_public(digest) || self.ipfs.known(digest).is_some()
     }
 
     /// Peers sent the blob, and it has this digest.

@@ -11,7 +11,7 @@ use watchfire_testkit::{HttpServer, eventually_async, response};
 
 use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_response, mirror};
 
-fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
+pub(crate) fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
     move |settings| {
         settings.fleet = Some(FleetSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -27,7 +27,7 @@ fn fleet(join: Vec<SocketAddr>) -> impl FnOnce(&mut MirrorSettings) {
 }
 
 /// The address of a host for other hosts, from `/ip4/127.0.0.1/tcp/1234/p2p/...`.
-async fn address_of(host: &TestMirror) -> SocketAddr {
+pub(crate) async fn address_of(host: &TestMirror) -> SocketAddr {
     let status = host.running.fleet().await.expect("it is a member of a fleet");
     let text = status.addresses.first().expect("it listens").to_string();
     let parts: Vec<&str> = text.split('/').collect();

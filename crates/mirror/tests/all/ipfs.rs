@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use watchfire_content::{Block, Cid, DirectoryBuilder, FileBuilder, Profile, Root};
 use watchfire_mirror::MirrorSettings;
@@ -10,6 +11,7 @@ use watchfire_p2p::{Host, HostSettings};
 use watchfire_store::{LockedMemoryStore, Stores, WriteBlocks as _};
 use watchfire_testkit::{HttpServer, Received, eventually_async, response};
 
+use crate::fleet::fleet;
 use crate::support::{DOCKER, TestMirror, head_only, manifest_response, mirror};
 
 fn host(bootstrap: &[String]) -> HostSettings {
@@ -300,4 +302,46 @@ async fn a_cid_without_a_peer_and_one_that_is_no_image_are_errors_that_say_so() 
     let off = mirror(&["registry.example".to_owned()], |_| {}).await;
     let answer = off.get(&format!("/v2/ipfs/{no_image}/manifests/v1?ns=ipfs%3A%2F%2F")).await;
     assert!(answer.text().contains("--ipfs"), "{}", answer.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_registry_is_down_a_host_asks_its_fleet_for_the_cid_and_peers_for_the_blob() {
+    let (manifest, blobs) = image_of(&[content(2_500_000)]);
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = is_down.clone();
+    let refuses =
+        move |_: &Received| down.load(Ordering::Relaxed).then(|| response("503 Down", &[], b""));
+    let server = registry((manifest.clone(), blobs.clone()), refuses);
+    let upstreams = [url(&server)];
+    // It is not in the fleet.
+    let holder = mirror(&upstreams, with_ipfs(&[])).await;
+    pull(&holder, &blobs).await;
+    all_cids(&holder, &manifest).await;
+    let addresses = holder.running.ipfs_addresses().unwrap();
+    let member = |join: Vec<std::net::SocketAddr>| {
+        let addresses = addresses.clone();
+        move |settings: &mut MirrorSettings| {
+            with_ipfs(&addresses)(settings);
+            fleet(join)(settings);
+            settings.offline_ok = true;
+        }
+    };
+    let first = mirror(&upstreams, member(Vec::new())).await;
+    pull(&first, &blobs).await;
+    all_cids(&first, &manifest).await;
+    for blob in &blobs {
+        let hex = Digest::sha256(blob).hex();
+        std::fs::remove_file(first.store.path().join("blobs/sha256").join(&hex[..2]).join(&hex))
+            .unwrap();
+    }
+    is_down.store(true, Ordering::Relaxed);
+    let second = mirror(&upstreams, member(vec![crate::fleet::address_of(&first).await])).await;
+    for blob in &blobs {
+        let path = format!("/v2/app/blobs/{}", Digest::sha256(blob));
+        eventually_async("the blob arrives", async || {
+            let answer = second.get(&path).await;
+            answer.status == 200 && answer.is_complete && answer.body == *blob
+        })
+        .await;
+    }
 }
