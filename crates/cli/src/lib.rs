@@ -87,7 +87,7 @@ enum Verb {
     /// Fetch content by its link, keep it, and serve it to others until Ctrl-C.
     Hold(hold::Arguments),
     /// Mirror container registries for this host.
-    Mirror(mirror::Arguments),
+    Mirror(Box<mirror::Arguments>),
     /// Print the CIDs of files and directories without sharing them.
     Cid(cid::Arguments),
     /// Export content to an archive (CAR), or import it from one.
@@ -141,7 +141,7 @@ pub fn run() -> ExitCode {
         Verb::Share(arguments) => arguments.cpu_profile.around("share", || share::run(&arguments)),
         Verb::Get(arguments) => arguments.cpu_profile.around("get", || get::run(&arguments)),
         Verb::Hold(arguments) => arguments.cpu_profile.around("hold", || hold::run(&arguments)),
-        Verb::Mirror(arguments) => mirror::run(arguments),
+        Verb::Mirror(arguments) => mirror::run(*arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Car(arguments) => car::run(&arguments),
         Verb::Load(arguments) => {

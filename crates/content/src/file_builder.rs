@@ -68,6 +68,18 @@ impl FileBuilder {
         Ok(())
     }
 
+    /// Adds the next chunk of a file as a raw leaf that exists elsewhere, and is not emitted. The profile must have
+    /// raw leaves, and no bytes may have been written.
+    pub fn add_leaf<E>(
+        &mut self,
+        cid: Cid,
+        bytes: u64,
+        emit: &mut impl FnMut(Block) -> Result<(), E>,
+    ) -> Result<(), E> {
+        debug_assert!(self.profile.raw_leaves && self.chunk.is_empty());
+        self.push(0, Root { cid, dag_bytes: bytes, file_bytes: bytes }, emit)
+    }
+
     /// Completes the file: emits the remaining blocks and returns the root.
     pub fn finish<E>(mut self, emit: &mut impl FnMut(Block) -> Result<(), E>) -> Result<Root, E> {
         // An empty file is one empty leaf.

@@ -22,6 +22,7 @@
 //! status, settings  the report about a mirror; the settings of one
 //! download          fetches blobs, alone or with the fleet
 //! fleet             this host's part in the fleet
+//! ipfs              CIDs of blobs and images, which IPFS peers get here or have
 //! images            which manifests and blobs may be served, and under which repository
 //! proxy             files of other HTTP servers
 //! upstream, store   registries; blobs and manifests on disk
@@ -35,6 +36,7 @@ mod download;
 mod fleet;
 mod http;
 mod images;
+mod ipfs;
 mod mirror;
 pub mod oci;
 mod proxy;
@@ -47,6 +49,7 @@ pub use download::{AskedHost, DownloadStatus, HostAnswer, RunningDownload};
 pub use fleet::{
     FleetSettings, FleetStatus, Region, RegionError, RegionLink, RegionLinkError, RegionStatus,
 };
+pub use ipfs::ContentCid;
 pub use mirror::{Mirror, RunningMirror, StartError};
 pub use settings::MirrorSettings;
 pub use status::{FileStatus, ImageStatus, RequestTotals, SourceTotals, StatusReport};

@@ -14,6 +14,7 @@ use crate::download::Downloads;
 use crate::fleet::{Fleet, FleetStatus, HostStores};
 use crate::http::{self, Shared};
 use crate::images::{Access, Catalog, ManifestFetcher};
+use crate::ipfs::Ipfs;
 use crate::proxy::{Files, Origin};
 use crate::settings::MirrorSettings;
 use crate::status::Requests;
@@ -28,7 +29,7 @@ const COPIES_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(
-        "cannot start the mirror: no upstream registry; name one with --upstream docker.io, or a server of files with --proxy-host"
+        "cannot start the mirror: no upstream registry; name one with --upstream docker.io, a server of files with --proxy-host, or use --ipfs"
     )]
     NoUpstream,
     #[error(
@@ -47,6 +48,8 @@ pub enum StartError {
     Tls(rustls::Error),
     #[error("cannot join the fleet: {0}; check --peer-listen")]
     Fleet(watchfire_p2p::StartError),
+    #[error("cannot serve IPFS peers: {0}; check --set p2p.listen")]
+    Ipfs(watchfire_p2p::StartError),
     #[error("cannot listen on {address}: {error}; choose another --listen")]
     Listen { address: SocketAddr, error: io::Error },
 }
@@ -84,7 +87,8 @@ impl Mirror {
 
     pub async fn start(self) -> Result<RunningMirror, StartError> {
         let settings = self.settings;
-        if settings.upstreams.is_empty() && settings.proxy_hosts.is_empty() {
+        let has_source = settings.ipfs.is_some() || !settings.proxy_hosts.is_empty();
+        if settings.upstreams.is_empty() && !has_source {
             return Err(StartError::NoUpstream);
         }
         let folder = Folder::open(&settings.store)?;
@@ -102,6 +106,17 @@ impl Mirror {
         let manifests = Manifests::new(folder.clone(), blobs.clone());
         let manifest_fetcher =
             Arc::new(ManifestFetcher::new(upstreams.clone(), manifests.clone(), catalog.clone()));
+        let ipfs = match settings.ipfs.clone() {
+            Some(host) => {
+                let anonymous = MirrorSettings { credentials: Vec::new(), ..settings.clone() };
+                let anonymous = crate::mirror::upstreams(&anonymous).await?;
+                let both = upstreams.iter().cloned().zip(anonymous).collect();
+                let stores = (blobs.clone(), manifests.clone());
+                let started = Ipfs::start(host, stores, catalog.clone(), both).await;
+                Some(started.map_err(StartError::Ipfs)?)
+            }
+            None => None,
+        };
         let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
         let access = Arc::new(Access::new(catalog.clone(), ttl, offline_ok));
         let fleet = match settings.fleet.clone() {
@@ -113,12 +128,14 @@ impl Mirror {
                     manifests: manifests.clone(),
                     catalog: catalog.clone(),
                     files: files.clone(),
+                    ipfs: ipfs.clone(),
                 };
                 let (upstreams, fetcher) = (upstreams.clone(), manifest_fetcher.clone());
                 Some(Fleet::start(fleet, upstreams, stores, fetcher, access.clone()).await?)
             }
             None => None,
         };
+        let rescue = ipfs.clone().filter(|_| settings.offline_ok);
         let shared = Arc::new(Shared {
             upstreams,
             origins,
@@ -128,8 +145,9 @@ impl Mirror {
             questions: Arc::default(),
             access,
             catalog,
-            downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone())),
+            downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone(), rescue)),
             fleet,
+            ipfs,
             requests: Requests::default(),
             started_at: Instant::now(),
             settings,
@@ -156,6 +174,11 @@ impl RunningMirror {
         }
     }
 
+    /// The addresses at which IPFS peers reach this mirror, if it serves them.
+    pub fn ipfs_addresses(&self) -> Option<Vec<String>> {
+        self.shared.ipfs.as_ref().map(|ipfs| ipfs.addresses())
+    }
+
     /// Stops to accept, and waits for the requests that are being answered.
     pub async fn stop(self) {
         self.stop.send_replace(true);
@@ -163,6 +186,9 @@ impl RunningMirror {
         let _ = self.server.await;
         if let Some(fleet) = &self.shared.fleet {
             fleet.stop().await;
+        }
+        if let Some(ipfs) = &self.shared.ipfs {
+            ipfs.stop().await;
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use watchfire_p2p::HostSettings;
 
 use crate::fleet::FleetSettings;
 use crate::upstream::Registry;
@@ -47,6 +48,8 @@ pub struct MirrorSettings {
     pub connections_per_blob: usize,
     /// The fleet to join. `None`: this mirror is for one host.
     pub fleet: Option<FleetSettings>,
+    /// The libp2p host through which IPFS peers get public blobs by their CIDs. `None`: there is none.
+    pub ipfs: Option<HostSettings>,
     /// Client connections. Further ones wait to be accepted.
     pub connections_max: usize,
 }
@@ -71,6 +74,7 @@ impl Default for MirrorSettings {
             progress_timeout: Duration::from_secs(5),
             connections_per_blob: 4,
             fleet: None,
+            ipfs: None,
             connections_max: 1000,
         }
     }

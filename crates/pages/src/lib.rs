@@ -32,6 +32,8 @@ mod web_client;
 
 pub use feature::{Pages, PagesError, RunningPages};
 pub use gateway::GatewayError;
+#[doc(hidden)]
+pub use gateway::host_settings;
 pub use neighbours::NeighbourError;
 #[doc(hidden)]
 pub use neighbours::{Filter, FilterError};

@@ -50,6 +50,14 @@ export async function buildMirrorTools() {
   for (const module of modules) await module.build()
 }
 
+/** The reason why containerd 2 cannot run here; false when it can. */
+export const whyNoContainerd2 = containerd.whyMissing
+
+/** Builds containerd 2 alone unless it exists. */
+export function buildContainerd2() {
+  return containerd.build()
+}
+
 /** The reason why olareg cannot run here; false when it can. */
 export const whyNoOlareg = olareg.whyMissing
 

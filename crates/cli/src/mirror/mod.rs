@@ -1,5 +1,6 @@
 //! `watchfire mirror`: a pull-through mirror of container registries, and the commands around it.
 
+mod cid;
 mod configure;
 mod preload;
 mod run;
@@ -30,6 +31,8 @@ enum Command {
     Status(status::Arguments),
     /// Load images into the store of a running mirror, before anybody pulls them.
     Preload(preload::Arguments),
+    /// Print the CIDs of an image that a running mirror has: of its manifest, and of each layer.
+    Cid(cid::Arguments),
 }
 
 /// Runs the command, or mirrors until a signal arrives.
@@ -39,6 +42,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Some(Command::Key) => print_key().map(|()| ExitCode::SUCCESS),
         Some(Command::Status(arguments)) => status::run(&arguments),
         Some(Command::Preload(arguments)) => preload::run(&arguments),
+        Some(Command::Cid(arguments)) => cid::run(&arguments),
         None => {
             let cpu_profile = arguments.run.cpu_profile.clone();
             cpu_profile.around("mirror", || run::run(arguments.run)).map(|()| ExitCode::SUCCESS)

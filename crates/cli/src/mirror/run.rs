@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ipnet::IpNet;
 use serde::Deserialize;
-use watchfire::LogSettings;
+use watchfire::feature::SectionType;
+use watchfire::{Layers, LogSettings};
 use watchfire_mirror::upstream::Registry;
 use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings, Region, RegionLink};
-use watchfire_p2p::read_swarm_key;
+use watchfire_p2p::{HostSettings, read_swarm_key};
+use watchfire_pages::P2pSettings;
 
 use crate::cpu_profile::CpuProfileOption;
 use crate::signals::Signals;
@@ -132,6 +134,13 @@ struct Options {
     /// the hosts of a fleet can get a new key one after the other.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY_BEFORE")]
     fleet_key_before: Option<PathBuf>,
+    /// Give public images to IPFS peers by their CIDs, and get images from them.
+    #[arg(long, env = "WATCHFIRE_MIRROR_IPFS", num_args = 0..=1, default_missing_value = "true")]
+    ipfs: Option<bool>,
+    /// Change a setting of --ipfs, as `watchfire serve` has it, such as
+    /// p2p.listen=/ip4/0.0.0.0/tcp/4001; can be repeated.
+    #[arg(long, value_name = "p2p.KEY=VALUE", env = "WATCHFIRE_MIRROR_SET", value_delimiter = ' ')]
+    set: Vec<String>,
     /// The level of the log, or a filter such as "info,watchfire_mirror=debug" (default: info).
     #[arg(long, value_name = "LEVEL", env = "WATCHFIRE_MIRROR_LOG_LEVEL")]
     log_level: Option<String>,
@@ -161,6 +170,9 @@ pub fn run(arguments: Mirroring) -> anyhow::Result<()> {
         println!("Mirroring on http://{} until you press Ctrl-C.", mirror.address());
         if let Some(fleet) = mirror.fleet().await {
             println!("Sharing images with other hosts at {}.", fleet.addresses.join(", "));
+        }
+        if let Some(addresses) = mirror.ipfs_addresses() {
+            println!("Serving IPFS peers at {}.", addresses.join(", "));
         }
         signals.next().await;
         mirror.stop().await;
@@ -202,6 +214,8 @@ impl Options {
             registry_price: self.registry_price.or(other.registry_price),
             fleet_key: self.fleet_key.or(other.fleet_key),
             fleet_key_before: self.fleet_key_before.or(other.fleet_key_before),
+            ipfs: self.ipfs.or(other.ipfs),
+            set: either(self.set, other.set),
             log_level: self.log_level.or(other.log_level),
             connections_per_blob: self.connections_per_blob.or(other.connections_per_blob),
         }
@@ -209,7 +223,7 @@ impl Options {
 
     fn settings(self) -> anyhow::Result<MirrorSettings> {
         let default = MirrorSettings::default();
-        let fleet = self.fleet()?;
+        let (fleet, ipfs) = (self.fleet()?, self.ipfs()?);
         let is_name = |name: &&String| {
             !name.is_empty()
                 && name.bytes().all(|one| one.is_ascii_alphanumeric() || b"-._".contains(&one))
@@ -241,6 +255,7 @@ impl Options {
             access_ttl: self.access_ttl.unwrap_or(default.access_ttl),
             offline_ok: self.offline_ok.unwrap_or(default.offline_ok),
             fleet,
+            ipfs,
             connections_per_blob: self.connections_per_blob.unwrap_or(default.connections_per_blob),
             ..default
         })
@@ -248,6 +263,30 @@ impl Options {
 }
 
 impl Options {
+    /// The libp2p host for IPFS peers; `None` without --ipfs.
+    fn ipfs(&self) -> anyhow::Result<Option<HostSettings>> {
+        if self.ipfs != Some(true) {
+            anyhow::ensure!(self.set.is_empty(), "cannot use --set: it needs --ipfs");
+            return Ok(None);
+        }
+        let store = self.store.clone().unwrap_or(MirrorSettings::default().store);
+        let mut layers = Layers::new().with(vec![SectionType::of::<P2pSettings>()]);
+        let identity = format!("p2p.identity={}", store.join("ipfs.key").display());
+        for default in ["p2p.listen=/ip4/0.0.0.0/tcp/4001", "p2p.dht=client", &identity] {
+            layers.assign("--ipfs", default)?;
+        }
+        for assignment in &self.set {
+            let is_ours = assignment.starts_with("p2p.");
+            anyhow::ensure!(
+                is_ours,
+                "cannot use --set {assignment}: only p2p.KEY=VALUE is possible"
+            );
+            layers.assign("--set", assignment)?;
+        }
+        let settings = layers.settings()?.section::<P2pSettings>();
+        Ok(Some(watchfire_pages::host_settings(&settings)?))
+    }
+
     /// The fleet to join; `None` without --peer-listen.
     fn fleet(&self) -> anyhow::Result<Option<FleetSettings>> {
         let Some(listen) = self.peer_listen else {
@@ -395,5 +434,29 @@ mod tests {
         assert!(error(without).contains("needs another --region"));
         let alone = Options { region: Some("eu".into()), ..Options::default() };
         assert!(format!("{:#}", alone.settings().unwrap_err()).contains("--region needs"));
+    }
+
+    #[test]
+    fn the_settings_for_ipfs_are_those_of_a_server_with_defaults_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = |set: &[&str]| Options {
+            ipfs: Some(true),
+            store: Some(folder.path().to_owned()),
+            set: set.iter().map(|text| (*text).to_owned()).collect(),
+            ..Options::default()
+        };
+        let default = options(&[]).settings().unwrap().ipfs.unwrap();
+        assert_eq!(default.listen, ["/ip4/0.0.0.0/tcp/4001".parse().unwrap()]);
+        assert_eq!(default.identity, Some(folder.path().join("ipfs.key")));
+        assert!(!default.dht_peers.is_empty() && default.dht == watchfire_p2p::Dht::Client);
+        let changed = options(&["p2p.bootstrap=/ip4/192.0.2.1/tcp/1", "p2p.dht=off"]);
+        let changed = changed.settings().unwrap().ipfs.unwrap();
+        assert_eq!((changed.bootstrap.len(), changed.dht_peers.len()), (1, 0));
+        let error = |options: Options| format!("{:#}", options.settings().unwrap_err());
+        assert!(error(options(&["server.listen=127.0.0.1:1"])).contains("only p2p.KEY=VALUE"));
+        assert!(error(options(&["p2p.listen=x"])).contains("\"x\""));
+        assert!(error(options(&["p2p.nothing=1"])).contains("nothing"));
+        let without = Options { ipfs: None, ..options(&["p2p.dht=off"]) };
+        assert!(error(without).contains("needs --ipfs"));
     }
 }

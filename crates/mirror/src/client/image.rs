@@ -3,6 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use watchfire_content::Cid;
+
+use crate::ipfs::IPFS;
 use crate::oci::{Reference, Repository};
 
 /// An image of a registry.
@@ -25,7 +28,7 @@ pub struct ImageName {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid image name {text:?}: {cause}; write it as in nginx:1.27, ghcr.io/owner/app:v1, or app@sha256:<digest>"
+    "invalid image name {text:?}: {cause}; write it as in nginx:1.27, ghcr.io/owner/app:v1, app@sha256:<digest>, or ipfs://<cid>"
 )]
 pub struct ImageNameError {
     pub text: String,
@@ -37,6 +40,15 @@ impl FromStr for ImageName {
 
     fn from_str(text: &str) -> Result<Self, ImageNameError> {
         let invalid = |cause: String| ImageNameError { text: text.to_owned(), cause };
+        if let Some(cid) = text.strip_prefix(IPFS) {
+            let cid: Cid = cid.parse().map_err(|error| invalid(format!("{error}")))?;
+            let cid = Cid::v1(cid.codec(), cid.hash().clone());
+            let repository =
+                format!("ipfs/{cid}").parse().map_err(|error| invalid(format!("{error}")))?;
+            let latest = "latest".parse().expect("it is a valid tag");
+            let (registry, reference) = (IPFS.to_owned(), Reference::Tag(latest));
+            return Ok(ImageName { registry, repository, reference });
+        }
         let (name, digest) = match text.split_once('@') {
             Some((name, digest)) => (name, Some(digest)),
             None => (text, None),
@@ -85,6 +97,9 @@ fn is_registry(first: &str) -> bool {
 impl fmt::Display for ImageName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ImageName { registry, repository, reference } = self;
+        if registry == IPFS {
+            return write!(f, "{IPFS}{}", repository.as_str().trim_start_matches("ipfs/"));
+        }
         let separator = match reference {
             Reference::Tag(_) => ':',
             Reference::Digest(_) => '@',
@@ -97,6 +112,9 @@ impl fmt::Display for ImageName {
 mod tests {
     use super::*;
     use crate::oci::Digest;
+
+    const IPFS_IMAGE: &str = "ipfs://bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
+    const EMPTY_FOLDER: &str = "ipfs://bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354";
 
     #[test]
     fn names_are_read_as_docker_reads_them() {
@@ -117,6 +135,8 @@ mod tests {
             ("127.0.0.1:5000/a/b", "127.0.0.1:5000/a/b:latest"),
             ("[::1]:5000/a:v1", "[::1]:5000/a:v1"),
             (&pinned, &pinned_full),
+            (IPFS_IMAGE, IPFS_IMAGE),
+            ("ipfs://QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn", EMPTY_FOLDER),
         ] {
             assert_eq!(text.parse::<ImageName>().unwrap().to_string(), full, "{text}");
         }
@@ -144,6 +164,9 @@ mod tests {
             "a@b@c",
             "https://a.example:5000/b:v1",
             "a.b?ns=c/d",
+            "ipfs://",
+            "ipfs://latest",
+            "ipfs://bafy/x",
         ] {
             let error = text.parse::<ImageName>().unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 pub use image::{ImageName, ImageNameError};
 pub use manifest::{Platform, PlatformError, Platforms};
 
+use crate::ipfs::ContentCid;
 use crate::oci::{Digest, Hasher, Reference, Repository};
 use crate::status::StatusReport;
 use crate::upstream::{MANIFEST_BYTES_MAX, Registry, first_cause, tls};
@@ -79,6 +80,8 @@ pub struct ImageBlob {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagePlan {
     pub manifests: usize,
+    /// The manifests that name blobs: one for each platform.
+    pub images: Vec<Digest>,
     pub blobs: Vec<ImageBlob>,
 }
 
@@ -128,6 +131,13 @@ impl MirrorClient {
         self.json(response, object).await
     }
 
+    /// The CIDs of the image with this manifest.
+    pub async fn cids(&self, manifest: &Digest) -> Result<Vec<ContentCid>, ClientError> {
+        let object = format!("the CIDs of {manifest}");
+        let request = self.http.get(format!("{}/cids/{manifest}", self.base));
+        self.json(self.send(request, &object).await?, &object).await
+    }
+
     pub async fn load_manifests(
         &self,
         image: &ImageName,
@@ -157,6 +167,10 @@ impl MirrorClient {
                     references.extend(digests.into_iter().rev().map(Reference::Digest));
                 }
                 Named::Blobs(named) => {
+                    plan.images.push(match reference {
+                        Reference::Digest(digest) => digest,
+                        Reference::Tag(_) => Digest::sha256(&bytes),
+                    });
                     let ImageName { registry, repository, .. } = image;
                     let new = named.into_iter().filter(|blob| blobs.insert(blob.digest.clone()));
                     plan.blobs.extend(new.map(|blob| ImageBlob {

@@ -28,6 +28,7 @@ pub use sources::{AskedHost, HostAnswer, Progress, RunningDownload};
 use waiting::WaitingReaders;
 
 use crate::fleet::Fleet;
+use crate::ipfs::{Ipfs, IpfsFile};
 use crate::oci::Digest;
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
 use crate::upstream::UpstreamError;
@@ -48,6 +49,8 @@ pub struct Downloads {
     folder: Folder,
     connections_per_blob: usize,
     fleet: Option<Arc<Fleet>>,
+    /// It stands in for registries that are down; `None` if nothing does.
+    pub(crate) rescue: Option<Arc<Ipfs>>,
     running: Mutex<Running>,
     counters: Counters,
 }
@@ -84,6 +87,8 @@ pub enum DownloadError {
     Store(Arc<StoreError>),
     #[error("the server sent bytes that do not have the digest")]
     WrongDigest,
+    #[error("containerd has the blob, and strangers may not have it")]
+    Private,
     #[error("too many blobs are being fetched")]
     TooMany,
     #[error("the mirror is stopping")]
@@ -109,17 +114,19 @@ enum Phase {
 }
 
 impl Downloads {
-    pub fn new(
+    pub(crate) fn new(
         folder: Folder,
         blobs: Arc<Blobs>,
         connections_per_blob: usize,
         fleet: Option<Arc<Fleet>>,
+        rescue: Option<Arc<Ipfs>>,
     ) -> Self {
         Downloads {
             blobs,
             folder,
             connections_per_blob: connections_per_blob.max(1),
             fleet,
+            rescue,
             running: Mutex::default(),
             counters: Counters::default(),
         }
@@ -127,6 +134,17 @@ impl Downloads {
 
     pub const fn blobs(&self) -> &Arc<Blobs> {
         &self.blobs
+    }
+
+    /// A public blob as a file of IPFS, for a registry that is down. Its CID is known here or in the fleet.
+    pub(crate) async fn file_of(&self, digest: &Digest) -> Option<IpfsFile> {
+        let ipfs = self.rescue.as_ref()?;
+        let known = match (ipfs.known(digest), &self.fleet) {
+            (None, Some(fleet)) => fleet.find_cid(digest).await,
+            (known, _) => known,
+        };
+        let (root, bytes) = known?;
+        Some(ipfs.file(root, bytes))
     }
 
     pub fn status(&self) -> DownloadStatus {
@@ -256,6 +274,7 @@ impl Downloads {
         match result {
             Ok(()) => {
                 self.counters.completed.fetch_add(1, Ordering::Relaxed);
+                self.blobs.note_changed();
                 // A query may have a secret.
                 let repository = name.split('?').next().unwrap_or_default();
                 let (registry_bytes, host_bytes) = (sources.registry_bytes(), sources.host_bytes());

@@ -9,6 +9,7 @@ use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
 use watchfire_traces::{current, within};
 
 use super::connection::{Connection, Ranges, pause_after};
+use super::content_source::ContentSource;
 use super::spool::Spool;
 use super::spread::SpreadTask;
 use super::task::Task;
@@ -37,9 +38,44 @@ impl Opened {
 }
 
 impl Task {
-    /// Fetches the blob. Returns when it is complete.
+    /// Fetches the blob. Returns when it is complete. If its registry is down, IPFS peers may have it.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
+        if let ContentSource::Ipfs(file) = &task.source
+            && !file.is_public(&task.digest)
+        {
+            // Bytes from a private repository would not show that strangers have the blob.
+            task.downloads.blobs.remove(&task.digest)?;
+            if task.downloads.blobs.find_complete(&task.digest).await?.is_some() {
+                return Err(DownloadError::Private);
+            }
+        }
+        let error = match task.clone().run_with_source(phase).await {
+            Err(DownloadError::Upstream(error)) if error.is_outage() => error,
+            result => return task.note_source(result),
+        };
+        let Some(file) = task.downloads.file_of(&task.digest).await else {
+            return Err(error.into());
+        };
+        tracing::warn!(digest = %task.digest, %error, "fetching a blob from IPFS peers while its registry is down");
+        let size = Some(file.bytes);
+        let rescue = Task { source: ContentSource::Ipfs(file), size, ..(*task).clone() };
+        let rescue = Arc::new(rescue);
+        rescue.note_source(rescue.run_alone(phase).await)
+    }
+
+    fn note_source(&self, result: Result<(), DownloadError>) -> Result<(), DownloadError> {
+        if let (Ok(()), ContentSource::Ipfs(file)) = (&result, &self.source) {
+            file.note_fetched(&self.digest);
+        }
+        result
+    }
+
+    async fn run_with_source(
+        self: Arc<Self>,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<(), DownloadError> {
+        let task = self;
         if task.size == Some(0) && task.source.check(&task.digest) == Check::Blocks {
             // Nobody has to be asked for no bytes.
             phase.send_replace(Phase::Fetching(task.open_blob(0).await?));

@@ -11,6 +11,7 @@ use crate::oci::Digest;
 use crate::store::Check;
 use crate::upstream::{BlobBody, BlobPart, UpstreamError};
 
+#[derive(Clone)]
 pub(super) struct Task {
     pub(super) downloads: Arc<Downloads>,
     pub(super) source: ContentSource,

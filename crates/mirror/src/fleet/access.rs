@@ -18,6 +18,7 @@ use watchfire_p2p::PeerId;
 
 use super::message::AccessProof;
 use crate::images::{Catalog, RepositoryId};
+use crate::ipfs::IPFS;
 use crate::oci::Digest;
 use crate::upstream::Upstream;
 
@@ -89,6 +90,9 @@ impl Credentials {
     /// The hash of the credentials for a repository; `None` if its registry is unknown or the
     /// credentials cannot be read, and `Some(None)` if it is used without credentials.
     pub(super) async fn of(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
+        if repository.registry == IPFS {
+            return Some(None);
+        }
         let hash = self.read(repository).await?;
         // 32 bits tell that they have changed, and not what they are.
         let short = hash.map(Sha256::digest);
@@ -130,4 +134,9 @@ fn proof(credentials: &[u8; 32], from: PeerId, to: PeerId, name: &str) -> [u8; 3
 /// The name under which hosts find a manifest of a tag.
 pub(crate) fn tag_key(registry: &str, repository: &str, tag: &str) -> Digest {
     Digest::sha256(format!("tag {registry}/{repository}:{tag}").as_bytes())
+}
+
+/// The name under which hosts find those that know the CID of a blob.
+pub(super) fn cid_key(digest: &Digest) -> Digest {
+    Digest::sha256(format!("cid {digest}").as_bytes())
 }

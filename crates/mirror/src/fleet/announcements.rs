@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use watchfire_fleet::ANNOUNCEMENT_TIME;
 
-use super::access::tag_key;
+use super::access::{cid_key, tag_key};
 use super::message::{ANNOUNCEMENTS_MAX, Request};
 use super::{COORDINATOR_TIMEOUT, Fleet};
 use crate::oci::Digest;
@@ -115,5 +115,7 @@ fn all_keys(fleet: &Fleet) -> Vec<String> {
         .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
     let manifests = fleet.manifests.digests().into_iter().map(|digest| digest.to_string());
     let files = fleet.files.urls().into_iter().map(|url| url_key(&url).to_string());
-    blobs.chain(of_containerd).chain(tags).chain(manifests).chain(files).collect()
+    let cids = fleet.ipfs.iter().flat_map(|ipfs| ipfs.known_digests());
+    let cids = cids.map(|digest| cid_key(&digest).to_string());
+    blobs.chain(of_containerd).chain(tags).chain(manifests).chain(files).chain(cids).collect()
 }

@@ -115,6 +115,11 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
                 None => empty(Response::Absent),
             }
         }
+        Request::Cid { digest } => {
+            let known = fleet.ipfs.as_ref().and_then(|ipfs| ipfs.known(&digest));
+            let known = known.map(|(cid, bytes)| Response::Cid { cid: cid.to_string(), bytes });
+            empty(known.unwrap_or(Response::Absent))
+        }
         Request::File { url } => empty(match fleet.files.get(&url) {
             Some(version) => {
                 let age_seconds = version.age().as_secs();

@@ -70,6 +70,11 @@ pub(super) enum Request {
         digest: Digest,
         access: Option<AccessProof>,
     },
+    /// The CID of a public blob, while its registry is down.
+    Cid {
+        #[serde(with = "text")]
+        digest: Digest,
+    },
     /// The version of a file, while its server is down.
     File { url: String },
     /// A manifest: of a tag while the registry is down, of a digest at any time.
@@ -108,6 +113,7 @@ impl Request {
             | Request::Blob { .. }
             | Request::Manifest { .. }
             | Request::Access { .. }
+            | Request::Cid { .. }
             | Request::File { .. } => false,
         }
     }
@@ -148,6 +154,8 @@ pub(super) enum Response {
     },
     /// To [`Request::Blob`]. The body is the blob.
     Blob,
+    /// To [`Request::Cid`]; the size is that of the blob.
+    Cid { cid: String, bytes: u64 },
     /// To [`Request::File`].
     File { version: Box<Version>, age_seconds: u64 },
     /// To [`Request::Manifest`]. The body is the manifest.

@@ -77,6 +77,7 @@ pub use links::{RegionLink, RegionLinkError, RegionStatus};
 pub use region::{Region, RegionError};
 
 use crate::images::{Access, Catalog, ManifestFetcher, RepositoryId};
+use crate::ipfs::Ipfs;
 use crate::oci::Digest;
 use crate::proxy::Files;
 use crate::store::{Blobs, Manifests, hash_of};
@@ -201,6 +202,7 @@ pub(crate) struct Fleet {
     catalog: Arc<Catalog>,
     access: Arc<Access>,
     files: Arc<Files>,
+    ipfs: Option<Arc<Ipfs>>,
     started_at: Instant,
     peer_bytes: AtomicU64,
     region: Option<Region>,
@@ -265,6 +267,7 @@ pub(crate) struct HostStores {
     pub manifests: Manifests,
     pub catalog: Arc<Catalog>,
     pub files: Arc<Files>,
+    pub ipfs: Option<Arc<Ipfs>>,
 }
 
 impl Fleet {
@@ -275,7 +278,7 @@ impl Fleet {
         manifest_fetcher: Arc<ManifestFetcher>,
         access: Arc<Access>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
-        let HostStores { blobs, manifests, catalog, files } = stores;
+        let HostStores { blobs, manifests, catalog, files, ipfs } = stores;
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
         // Blocks go into the blobs, so the host's own store is empty.
         let own = Arc::new(LockedMemoryStore::new(0));
@@ -300,6 +303,7 @@ impl Fleet {
             catalog,
             access,
             files,
+            ipfs,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
             region: settings.region,

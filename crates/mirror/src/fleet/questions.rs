@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout};
+use watchfire_content::Cid;
 use watchfire_fleet::{Assignment, Report};
 use watchfire_p2p::{AddressPart, PeerId};
 
-use super::access::tag_key;
+use super::access::{cid_key, tag_key};
 use super::lookup::Lookup;
 use super::message::{AccessProof, Request, Response, decode, encode};
 use super::{COORDINATOR_TIMEOUT, Fleet, FleetError, REQUEST_TIMEOUT, answers};
@@ -239,6 +240,20 @@ impl Fleet {
             }
         }
         found
+    }
+
+    /// Asks the fleet for the CID of a public blob, and its size.
+    pub(crate) async fn find_cid(&self, digest: &Digest) -> Option<(Cid, u64)> {
+        for peer in self.holders(&cid_key(digest)).await {
+            let request = Request::Cid { digest: digest.clone() };
+            let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
+            if let Ok((Response::Cid { cid, bytes }, _)) = answer
+                && let Ok(cid) = cid.parse()
+            {
+                return Some((cid, bytes));
+            }
+        }
+        None
     }
 
     /// The hosts that announced a key, as its coordinator names them.

@@ -22,13 +22,17 @@ pub(super) async fn answer(
     digest: &Digest,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let limit = shared.extend(shared.settings.first_byte_timeout);
+    let limit = match &shared.downloads.rescue {
+        // If the registry is down, IPFS peers get the time that it takes to find them.
+        Some(_) => shared.extend(shared.settings.file_first_byte_timeout),
+        None => shared.extend(shared.settings.first_byte_timeout),
+    };
     let deadline = Instant::now() + limit;
     let opening = open(shared, pull, digest, request, deadline);
     timeout_at(deadline + LAST_MOMENT, opening).await.unwrap_or_else(|_| Err(no_byte(limit)))
 }
 
-fn no_byte(limit: Duration) -> ApiError {
+pub(super) fn no_byte(limit: Duration) -> ApiError {
     let message = format!("the registry sent no byte within {limit:?}");
     ApiError::new(ErrorCode::BlobUnknown, message)
 }
@@ -45,29 +49,41 @@ async fn open(
     let complete = shared.downloads.blobs().find_complete(digest).await;
     let complete = complete.map_err(|error| failed(&error))?;
     let source = ContentSource::Registry(pull.clone());
-    let download_failed = |error| download_failed(shared, pull, digest, &error);
+    let failed_pull = |error| pull_failed(shared, pull, digest, &error);
     let is_get = request.method == Method::GET;
     let in_parts = reads_part(request);
     if complete.is_none() && is_get && shared.fleet.is_none() && shared.catalog.names(&id, digest) {
         // The download asks the registry for this repository, so a check before it would ask twice.
         let size = shared.catalog.size(&id, digest);
         let started = shared.downloads.start(source.clone(), digest, size, in_parts);
-        let mut download = started.map_err(download_failed)?;
+        let mut download = started.map_err(failed_pull)?;
         if download.is_of(&source) {
-            let blob = download.blob().await.map_err(download_failed)?;
+            let blob = download.blob().await.map_err(failed_pull)?;
             shared.catalog.note_member(&id, digest, Some(blob.size()), Duration::ZERO);
-            return respond(shared, pull, blob, Some(download), request, deadline).await;
+            return respond(shared, Some(pull), blob, Some(download), request, deadline).await;
         }
     }
     // The other half of the time is for the blob.
-    let limit = deadline.saturating_duration_since(Instant::now()) / 2;
+    let limit = deadline.saturating_duration_since(Instant::now());
+    let limit = limit.min(shared.extend(shared.settings.first_byte_timeout)) / 2;
     let checked = match &shared.fleet {
         Some(fleet) => fleet.check_blob(pull, digest, limit).await,
         None => shared.access.check_blob(pull, digest, limit).await,
     };
-    let size = checked.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
+    let (size, source) = match checked {
+        Ok(size) => (size, source),
+        Err(error) => {
+            // What strangers may have needs no right.
+            let file = match error.is_outage() {
+                true => shared.downloads.file_of(digest).await,
+                false => None,
+            };
+            let file = file.ok_or_else(|| error.to_api_error(ErrorCode::BlobUnknown))?;
+            (Some(file.bytes), ContentSource::Ipfs(file))
+        }
+    };
     if let Some(blob) = complete {
-        return respond(shared, pull, blob, None, request, deadline).await;
+        return respond(shared, Some(pull), blob, None, request, deadline).await;
     }
     if request.method == Method::HEAD {
         if size.is_some() {
@@ -78,9 +94,9 @@ async fn open(
         return Ok(head(digest, size));
     }
     let started = shared.downloads.start(source, digest, size, in_parts);
-    let mut download = started.map_err(download_failed)?;
-    let blob = download.blob().await.map_err(download_failed)?;
-    respond(shared, pull, blob, Some(download), request, deadline).await
+    let mut download = started.map_err(failed_pull)?;
+    let blob = download.blob().await.map_err(failed_pull)?;
+    respond(shared, Some(pull), blob, Some(download), request, deadline).await
 }
 
 /// Whether a client reads a part of the blob, as a lazy snapshotter does. A range without an end is the rest of a whole
@@ -111,7 +127,7 @@ fn note_read(blob: &Arc<Blob>, request: &Parts) -> Option<RangeRead> {
 }
 
 /// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
-fn head(digest: &Digest, size: Option<u64>) -> Response {
+pub(super) fn head(digest: &Digest, size: Option<u64>) -> Response {
     let mut headers = headers(digest, size.unwrap_or_default());
     if size.is_none() {
         headers.remove(header::CONTENT_LENGTH);
@@ -131,9 +147,9 @@ fn headers(digest: &Digest, length: u64) -> HeaderMap {
     ])
 }
 
-async fn respond(
+pub(super) async fn respond(
     shared: &Arc<Shared>,
-    pull: &Pull,
+    pull: Option<&Pull>,
     blob: Arc<Blob>,
     download: Option<Download>,
     request: &Parts,
@@ -156,9 +172,10 @@ async fn respond(
             let error = ApiError::new(ErrorCode::RangeInvalid, error.to_string());
             error.with_header(header::CONTENT_RANGE, value)
         }
-        ContentError::Read(ReadError::Download(error)) => {
-            download_failed(shared, pull, &digest, &error)
-        }
+        ContentError::Read(ReadError::Download(error)) => pull.map_or_else(
+            || download_failed(&error),
+            |pull| pull_failed(shared, pull, &digest, &error),
+        ),
         ContentError::Read(ReadError::Store(error)) => failed(&error),
         ContentError::Read(error @ ReadError::Stalled) => {
             ApiError::new(ErrorCode::BlobUnknown, error.to_string())
@@ -167,13 +184,13 @@ async fn respond(
     })
 }
 
-fn failed(error: &StoreError) -> ApiError {
+pub(super) fn failed(error: &StoreError) -> ApiError {
     tracing::error!(%error, "the store failed");
     ApiError::new(ErrorCode::BlobUnknown, error.to_string())
 }
 
-/// Every failure is 404 or the registry's own answer, so that the client asks the registry itself.
-fn download_failed(
+/// The answer after a failed download from a registry, which may have named a wrong size.
+fn pull_failed(
     shared: &Arc<Shared>,
     pull: &Pull,
     digest: &Digest,
@@ -184,7 +201,7 @@ fn download_failed(
         DownloadError::Upstream(error) => matches!(error, UpstreamError::InvalidAnswer { .. }),
         DownloadError::Store(error) => matches!(**error, StoreError::LargerThanStore { .. }),
         DownloadError::WrongDigest => true,
-        DownloadError::TooMany | DownloadError::Stopped => false,
+        DownloadError::TooMany | DownloadError::Private | DownloadError::Stopped => false,
     };
     if is_wrong && shared.access.is_fresh(&pull.id(), digest) {
         shared.catalog.remove_member(&pull.id(), digest);
@@ -192,6 +209,11 @@ fn download_failed(
         let limit = shared.answer_timeout();
         tokio::spawn(async move { access.check_blob(&pull, &digest, limit).await });
     }
+    download_failed(error)
+}
+
+/// Every failure is 404 or the registry's own answer, so that the client asks the registry itself.
+pub(super) fn download_failed(error: &DownloadError) -> ApiError {
     match error {
         DownloadError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         error => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),

@@ -316,7 +316,7 @@ const fn can_pass_through(error: &DownloadError, is_linked: bool) -> bool {
     match error {
         DownloadError::Store(_) | DownloadError::TooMany => true,
         DownloadError::WrongDigest => !is_linked,
-        DownloadError::Upstream(_) | DownloadError::Stopped => false,
+        DownloadError::Upstream(_) | DownloadError::Private | DownloadError::Stopped => false,
     }
 }
 

@@ -15,7 +15,9 @@ use crate::images::{Accept, ManifestError, Pull, RepositoryId, TagRecord, may_se
 use crate::oci::{ApiError, Digest, ErrorCode, Manifest, Reference, Tag};
 use crate::upstream::UpstreamError;
 
-enum Source {
+pub(super) enum Source {
+    /// IPFS peers sent it.
+    Ipfs,
     /// The registry sent it for this request.
     Registry,
     /// Another host of the fleet sent it, and the registry named it there this long ago.
@@ -43,7 +45,7 @@ pub(super) async fn answer(
     Ok(response(manifest, &source))
 }
 
-fn response(manifest: Manifest, source: &Source) -> Response {
+pub(super) fn response(manifest: Manifest, source: &Source) -> Response {
     let length = manifest.bytes.len();
     let mut response = Response::new(Body::from(manifest.bytes));
     let headers = response.headers_mut();
@@ -57,6 +59,7 @@ fn response(manifest: Manifest, source: &Source) -> Response {
     }
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     match source {
+        Source::Ipfs => headers.insert(SOURCE, HeaderValue::from_static("ipfs")),
         Source::Registry => headers.insert(SOURCE, HeaderValue::from_static("registry")),
         Source::Store(age) => {
             headers.insert(header::AGE, HeaderValue::from(age.as_secs()));

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod files;
+mod ipfs;
 mod lists;
 mod manifests;
 mod namespace;
@@ -34,6 +35,7 @@ use tokio::time::Instant;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
 use crate::images::{Access, Catalog, Flights, ManifestFetcher};
+use crate::ipfs::{IPFS, Ipfs};
 use crate::oci::{ApiError, ErrorCode, Resource};
 use crate::proxy::{Files, Origin};
 use crate::settings::MirrorSettings;
@@ -71,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) access: Arc<Access>,
     pub(crate) downloads: Arc<Downloads>,
     pub(crate) fleet: Option<Arc<Fleet>>,
+    pub(crate) ipfs: Option<Arc<Ipfs>>,
     pub(crate) requests: Requests,
     pub(crate) started_at: Instant,
 }
@@ -236,8 +239,18 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             _ => answer,
         };
     }
+    if let Some(digest) = path.strip_prefix("/cids/") {
+        operator::check_local(client)?;
+        return ipfs::cids(shared, digest).await;
+    }
     let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
     let (target, resource) = shared.resource(request).ok_or_else(not_found)??;
+    if let Some(cid) = ipfs::image_of(&resource)
+        && (shared.ipfs.is_some()
+            || namespace::of_query(request.uri.query()).as_deref() == Some(IPFS))
+    {
+        return ipfs::answer(shared, &cid, &resource, request).await;
+    }
     let pull = |repository| namespace::pull(target, repository);
     match resource {
         Resource::Root => {

@@ -59,6 +59,7 @@ impl Manifests {
         let added = self.blobs.add_manifest(digest, (media_type.len() + 1 + bytes.len()) as u64);
         let written =
             added.and_then(|()| write_whole(&path, &[media_type.as_bytes(), b"\n", bytes]));
+        self.blobs.note_changed();
         if let Err(error) = written {
             self.blobs.forget_manifest(digest);
             tracing::warn!(%digest, %error, "cannot store a manifest");

@@ -27,6 +27,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 use watchfire_content::Block;
 
 pub use blob::{BLOCK_BYTES, Blob, BlobState, Check};
@@ -58,6 +59,8 @@ pub struct Blobs {
     /// Held while a blob is opened, which may take a pass over its bytes.
     opening: Mutex<()>,
     state: Mutex<State>,
+    /// Notified when content was stored or removed.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -93,8 +96,8 @@ impl Blobs {
             };
             state.sizes.insert(found.entry, bytes);
         }
-        let (index, state) = (Arc::default(), Mutex::new(state));
-        let blobs = Blobs { folder, bytes_max, index, opening: Mutex::default(), state };
+        let (index, state, changed) = (Arc::default(), Mutex::new(state), Notify::new());
+        let blobs = Blobs { folder, bytes_max, index, opening: Mutex::default(), state, changed };
         blobs.make_room(&mut blobs.state.lock(), 0)?;
         Ok(blobs)
     }
@@ -310,6 +313,7 @@ impl Blobs {
     pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         state.forget(digest);
+        self.note_changed();
         self.folder.remove_blob(digest)
     }
 
@@ -325,6 +329,16 @@ impl Blobs {
             freed += removed;
         }
         Ok(())
+    }
+
+    /// Content was stored or removed.
+    pub(crate) fn note_changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until content was stored or removed since the last call. It is for one task.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     pub const fn bytes_max(&self) -> u64 {
@@ -362,6 +376,7 @@ impl Blobs {
         };
         let Some(entry) = state.sizes.oldest(|entry| !is_open(entry)) else { return Ok(None) };
         let before = state.sizes.bytes();
+        self.note_changed();
         match &entry {
             Entry::Blob(digest) => {
                 self.folder.remove_blob(digest)?;

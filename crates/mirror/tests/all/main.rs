@@ -2,6 +2,7 @@
 
 mod fleet;
 mod http_answers;
+mod ipfs;
 mod liar;
 mod regions;
 mod registries;

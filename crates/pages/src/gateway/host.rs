@@ -151,7 +151,8 @@ pub(crate) fn check_addresses(settings: &P2pSettings) -> Result<(), GatewayError
     addresses("p2p.announce", settings.announce.iter()).map(drop)
 }
 
-fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
+/// The settings of a libp2p host with these settings of a server.
+pub fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
     let path = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
     let swarm_key = path(&settings.swarm_key);
     let limits = HostLimits { connections_max: settings.connections_max, ..HostLimits::default() };

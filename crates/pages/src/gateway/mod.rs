@@ -18,6 +18,6 @@ mod router;
 mod transfer;
 
 pub(crate) use connector::SocketPairConnector;
-pub use host::GatewayError;
 pub(crate) use host::{Gateway, check, check_addresses};
+pub use host::{GatewayError, host_settings};
 pub(crate) use host_metrics::HostMetrics;

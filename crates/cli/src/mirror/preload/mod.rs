@@ -33,7 +33,7 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 /// Arguments of `watchfire mirror preload`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// An image, such as nginx, ghcr.io/owner/app:v1, or app@sha256:<digest>.
+    /// An image, such as nginx, ghcr.io/owner/app:v1, app@sha256:<digest>, or ipfs://<cid>.
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<ImageName>,
     /// The address of the mirror; with --follow, it can be repeated.
