@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Blocks of one request to an upstream registry.
+/// Blocks of a segment, which a lease lets one host fetch from the registry.
 pub const SEGMENT_BLOCKS: usize = 4;
 
 /// Divides the missing blocks of a blob among several requests.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use watchfire_bitswap::Want;
 use watchfire_content::Block;
-use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
+use watchfire_fleet::Segments;
 use watchfire_p2p::SessionEvent;
 use watchfire_traces::{Kind, Span, current};
 
@@ -31,6 +31,9 @@ const FAILURES_MAX: u32 = 4;
 /// The first pause after a failed request. It doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
+/// Blocks of one request of a host that fetches a blob alone. Longer ones wait for fewer answers of a registry that is
+/// far away.
+pub(super) const REQUEST_BLOCKS: usize = 16;
 /// Blocks of one request for a blob from which a container runs: its reads wait for such requests.
 const LAZY_BLOCKS: usize = 4;
 /// How often to look whether a start is over, after which the rest of the blob is fetched.
@@ -170,11 +173,11 @@ impl Connection {
         let claim = |segments: &mut Segments| {
             if self.is_starting() {
                 let needed = self.needed(|block| segments.is_free(block))?;
-                return segments.claim(Some(needed.start), needed.len().min(SEGMENT_BLOCKS));
+                return segments.claim(Some(needed.start), needed.len().min(REQUEST_BLOCKS));
             }
             let wanted = self.task.waiting.first(|block| segments.is_free(block));
             let is_lazy = self.blob.start_order().is_lazy();
-            segments.claim(wanted, if is_lazy { LAZY_BLOCKS } else { SEGMENT_BLOCKS })
+            segments.claim(wanted, if is_lazy { LAZY_BLOCKS } else { REQUEST_BLOCKS })
         };
         self.fetch_all(claim, failures).await
     }

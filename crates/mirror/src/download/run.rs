@@ -5,10 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
+use watchfire_fleet::Segments;
 use watchfire_traces::{current, within};
 
-use super::connection::{Connection, Ranges, pause_after};
+use super::connection::{Connection, REQUEST_BLOCKS, Ranges, pause_after};
 use super::content_source::ContentSource;
 use super::spool::Spool;
 use super::spread::SpreadTask;
@@ -243,7 +243,7 @@ impl Task {
             spread: None,
             ranges: ranges.clone(),
         };
-        let useful = missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob);
+        let useful = missing.div_ceil(REQUEST_BLOCKS).min(self.downloads.connections_per_blob);
         let mut connections = JoinSet::new();
         let further = match opened {
             Opened::Spool(spool) => return connection().write_spool(&spool).await,
