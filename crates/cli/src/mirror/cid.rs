@@ -46,8 +46,10 @@ async fn print(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let plan = client.load_manifests(image, &Platforms::One(platform)).await?;
     let manifest = plan.images.first().with_context(|| format!("{image} is not an image"))?;
     let contents = client.cids(manifest).await?;
-    let folder = contents[0].cid.as_ref();
-    let pull = folder.map(|cid| format!("{}/ipfs/{cid}@{manifest}", mirror.name()));
+    let without =
+        || format!("cannot show the CIDs of {image}: the mirror named no content; update it");
+    let (folder, parts) = contents.split_first().with_context(without)?;
+    let pull = folder.cid.as_ref().map(|cid| format!("{}/ipfs/{cid}@{manifest}", mirror.name()));
     if *json {
         let json = json!({ "pull": pull, "contents": contents });
         print_line(serde_json::to_string_pretty(&json)?);
@@ -62,7 +64,7 @@ async fn print(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             print_line(format_args!("Container engines pull it as {pull}"));
         }
     }
-    if contents[1..].iter().any(|content| content.cid.is_none()) {
+    if parts.iter().any(|content| content.cid.is_none()) {
         anyhow::bail!("the store lacks a part of {image}: run `watchfire mirror preload {image}`");
     }
     Ok(ExitCode::SUCCESS)

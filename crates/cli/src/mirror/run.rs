@@ -296,6 +296,7 @@ impl Options {
                 ("--mdns", self.mdns == Some(true)),
                 ("--region", self.region.is_some()),
                 ("--region-link", !self.region_link.is_empty()),
+                ("--registry-price", self.registry_price.is_some()),
                 ("--fleet-key", self.fleet_key.is_some()),
                 ("--fleet-key-before", self.fleet_key_before.is_some()),
             ];
@@ -312,6 +313,12 @@ impl Options {
         if let Some(name) = self.join_dns.iter().find(|name| !name.contains(':')) {
             anyhow::bail!(
                 "cannot join a fleet: --join-dns {name:?} has no port; write {name}:5001, with the port of --peer-listen"
+            );
+        }
+        let registry_price = self.registry_price.unwrap_or(REGISTRY_PRICE);
+        if !registry_price.is_finite() || registry_price < 0.0 {
+            anyhow::bail!(
+                "cannot use --registry-price {registry_price}: write a number of at least 0, such as 10"
             );
         }
         let mdns = self.mdns.unwrap_or(false);
@@ -343,7 +350,7 @@ impl Options {
             mdns,
             region: region.context("cannot join a fleet")?,
             links,
-            registry_price: self.registry_price.unwrap_or(REGISTRY_PRICE),
+            registry_price,
             key: read_swarm_key(key).context(
                 "cannot join a fleet: no valid --fleet-key; make the file with `watchfire mirror key > FILE`",
             )?,
@@ -388,6 +395,8 @@ mod tests {
         let error = |options: Options| format!("{:#}", options.settings().unwrap_err());
         let without = Options { join: join.clone(), ..Options::default() };
         assert!(error(without).contains("--join needs --peer-listen"));
+        let without = Options { registry_price: Some(1.0), ..Options::default() };
+        assert!(error(without).contains("--registry-price needs --peer-listen"));
         let peer_listen = Some("127.0.0.1:0".parse().unwrap());
         let without = Options { peer_listen, join, ..Options::default() };
         assert!(error(without).contains("watchfire mirror key"));
@@ -397,6 +406,15 @@ mod tests {
             ..Options::default()
         };
         assert!(error(missing).contains("/nonexistent/key"));
+        for price in [f64::NAN, f64::INFINITY, -1.0] {
+            let wrong = Options {
+                peer_listen,
+                fleet_key: Some("/nonexistent/key".into()),
+                registry_price: Some(price),
+                ..Options::default()
+            };
+            assert!(error(wrong).contains("cannot use --registry-price"));
+        }
     }
 
     #[test]

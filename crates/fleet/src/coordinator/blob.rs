@@ -1,6 +1,6 @@
 //! One blob as its coordinator sees it: its hosts, the segments that they have, and the leases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -177,16 +177,19 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             false if is_early => 1,
             false => (leases_max / downloading.max(1)).max(1),
         };
-        let waiting = self.hosts.iter().filter(|host| host.wants_leases && host.id != id);
+        let with_lease: BTreeSet<P> = self.leases.values().copied().collect();
+        let is_waiting =
+            |host: &&Host<P>| host.wants_leases && host.id != id && !with_lease.contains(&host.id);
+        let waiting = self.hosts.iter().filter(is_waiting);
         let least = waiting.map(|host| host.granted).min().unwrap_or(u32::MAX);
         let Some(place) = self.places.get(&id).copied() else { return Vec::new() };
         let mut own: Vec<u32> = self.held_by(id).collect();
         let wanted = own.len() + report.wanted_leases as usize;
         let mut first = report.first;
         while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
-            // It is the turn of a host that had fewer.
+            // A waiting host that had fewer leases is next.
             let has_more = !report.only_first && self.hosts[place].granted > least;
-            if has_more && self.leases.len() >= leases_max / 2 {
+            if has_more && self.leases.len() >= (leases_max / 2).max(1) {
                 break;
             }
             let is_unsent = |segment| takes_held && !self.leases.contains_key(&segment);
@@ -196,9 +199,9 @@ impl<P: Copy + Ord + Debug> Blob<P> {
                 true => first,
                 false => first.or_else(|| self.next_free()),
             };
-            let Some(segment) = free.or_else(|| self.next_held(id).filter(|_| takes_held)) else {
-                break;
-            };
+            let may_take_held = takes_held && !report.only_first;
+            let held = || self.next_held(id).filter(|_| may_take_held);
+            let Some(segment) = free.or_else(held) else { break };
             self.leases.insert(segment, id);
             own.push(segment);
             self.hosts[place].granted += 1;

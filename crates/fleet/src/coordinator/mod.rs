@@ -17,8 +17,9 @@
 //!   reader waits for, else the first free one. While a container starts, it takes no other one, and ends the
 //!   lease as soon as it has the blocks that the start reads.
 //! - **Leases go round**, because a host passes on what it fetches: leases at few hosts make their uplinks the
-//!   limit of all. So a host that had more leases than another one gets no further lease while half of them are
-//!   in use. In the first half second each host has one at most, since others may be about to report.
+//!   limit of all. So a host that had more leases than a host that waits without a lease gets no further one while
+//!   half of them are in use. In the first half second, each host gets at most one lease, since others may be about
+//!   to report.
 //! - **In numbers:** 1 GiB is 256 segments. The first four of 200 hosts get one each. When host 1 reports
 //!   segment 0, the next host that reports gets segment 4, and so on to 255. Each answer also names up to eight
 //!   hosts. So the registry sends one copy, and the blocks spread from the hosts that fetched them. A host that
@@ -62,7 +63,7 @@ pub const ANNOUNCEMENT_TIME: Duration = Duration::from_secs(12 * 60);
 /// Blobs that are coordinated. When the limit is reached, the one without a report for the longest time
 /// is forgotten.
 const BLOBS_MAX: usize = 100_000;
-/// Segments of the largest blob: 16 TiB.
+/// Segments of the largest blob: 4 TiB.
 const SEGMENTS_MAX: u32 = 1 << 20;
 /// Segments of all blobs. When the limit is reached, blobs without a report for the longest time are
 /// forgotten.
@@ -278,6 +279,30 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_hold_a_lease_keep_no_other_host_waiting() {
+        let mut coordinator = coordinator();
+        let mut ask =
+            |id, report: &Report| coordinator.handle_report(Instant::ZERO, &"a", id, report).leases;
+        for id in 1..=3 {
+            assert_eq!(ask(id, &report(100)), [id - 1]);
+        }
+        // Hosts 2 and 3 are slow, and have half of the leases.
+        let done = |present| Report { present, ..report(100) };
+        assert_eq!(ask(1, &done(vec![(0, 1)])), [3]);
+        assert_eq!(ask(1, &done(vec![(0, 1), (3, 4)])), [4]);
+    }
+
+    #[test]
+    fn the_only_lease_is_granted_while_another_host_waits() {
+        let mut coordinator: Coordinator<&'static str, u32> = Coordinator::new(1, 1);
+        let mut ask =
+            |id, report: &Report| coordinator.handle_report(Instant::ZERO, &"a", id, report).leases;
+        assert_eq!(ask(1, &report(100)), [0]);
+        assert!(ask(2, &report(100)).is_empty());
+        assert_eq!(ask(1, &Report { present: vec![(0, 1)], ..report(100) }), [1]);
+    }
+
+    #[test]
     fn one_host_gets_all_leases_and_several_share_them() {
         let mut coordinator = coordinator();
         assert_eq!(first_leases(&mut coordinator, &report(10)), [0, 1, 2, 3]);
@@ -412,6 +437,18 @@ mod tests {
             coordinator.handle_report(later, &"a", id, &report).leases
         };
         assert_eq!((ask(7, false), ask(7, true), ask(8, true)), (vec![], vec![1, 2, 3], vec![]));
+    }
+
+    #[test]
+    fn a_stalled_host_that_starts_fetches_no_segment_that_the_start_does_not_need() {
+        let mut coordinator = coordinator();
+        coordinator.handle_announcement(Instant::ZERO, &"a", 0);
+        let mut ask = |first| {
+            let report = Report { first, only_first: true, is_stalled: true, ..report(4) };
+            let later = Instant::ZERO + REPORT_INTERVAL;
+            coordinator.handle_report(later, &"a", 7, &report).leases
+        };
+        assert_eq!((ask(None), ask(Some(2))), (vec![], vec![2]));
     }
 
     #[test]

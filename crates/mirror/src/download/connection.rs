@@ -288,16 +288,17 @@ impl Connection {
         let found = spread.fleet.find_in_regions(digest, self.blocks, repository.as_ref()).await;
         let Some(RegionCopy { region, content }) = found else { return Ok(false) };
         let hashes = match content {
-            RegionContent::Hashes(hashes) => hashes,
-            RegionContent::Small(bytes)
-                if bytes.len() as u64 == self.blob.size() && self.task.accepts(&bytes) =>
-            {
-                let content = Block::raw(bytes).expect("a small blob is a block");
-                self.write_from_region(spread, &region, &[0], &content).await?;
-                return Ok(true);
-            }
-            RegionContent::Small(_) => {
-                region.note_failed(digest);
+            RegionContent::Hashes(hashes) if hashes.len() == self.blocks => hashes,
+            // A download of the same digest with another size got them.
+            RegionContent::Hashes(_) => return Ok(false),
+            RegionContent::Small(bytes) => {
+                let is_right = bytes.len() as u64 == self.blob.size() && self.task.accepts(&bytes);
+                match Block::raw(bytes) {
+                    Ok(content) if is_right => {
+                        self.write_from_region(spread, &region, &[0], &content).await?;
+                    }
+                    _ => region.note_failed(digest),
+                }
                 return Ok(true);
             }
         };
@@ -326,6 +327,7 @@ impl Connection {
                         region.note_failed(digest);
                         break;
                     }
+                    spread.progress.note();
                     part_at = Instant::now();
                     continue;
                 }

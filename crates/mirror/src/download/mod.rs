@@ -28,7 +28,7 @@ pub use sources::{AskedHost, HostAnswer, Progress, RunningDownload};
 use waiting::WaitingReaders;
 
 use crate::fleet::Fleet;
-use crate::ipfs::{Ipfs, IpfsFile};
+use crate::ipfs::{IPFS, Ipfs, IpfsFile};
 use crate::oci::Digest;
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
 use crate::upstream::UpstreamError;
@@ -87,7 +87,9 @@ pub enum DownloadError {
     Store(Arc<StoreError>),
     #[error("the server sent bytes that do not have the digest")]
     WrongDigest,
-    #[error("containerd has the blob, and strangers may not have it")]
+    #[error(
+        "cannot fetch the blob from IPFS peers: this host has it from a registry or containerd, and does not know that it is public; pull the image from its registry"
+    )]
     Private,
     #[error("too many blobs are being fetched")]
     TooMany,
@@ -314,6 +316,11 @@ impl Download {
                 return Err(DownloadError::Stopped);
             }
         }
+    }
+
+    /// Whether it was started for a file of IPFS.
+    pub(crate) fn is_of_ipfs(&self) -> bool {
+        self.name.starts_with(IPFS)
     }
 
     pub fn progress(&self) -> &Progress {

@@ -41,13 +41,12 @@ impl Task {
     /// Fetches the blob. Returns when it is complete. If its registry is down, IPFS peers may have it.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
-        if let ContentSource::Ipfs(file) = &task.source
-            && !file.is_public(&task.digest)
-        {
-            // Bytes from a private repository would not show that strangers have the blob.
-            task.downloads.blobs.remove(&task.digest)?;
+        if task.needs_peers() {
             if task.downloads.blobs.find_complete(&task.digest).await?.is_some() {
                 return Err(DownloadError::Private);
+            }
+            if task.downloads.blobs.has_part(&task.digest) {
+                task.downloads.blobs.remove(&task.digest)?;
             }
         }
         let error = match task.clone().run_with_source(phase).await {
@@ -61,7 +60,19 @@ impl Task {
         let size = Some(file.bytes);
         let rescue = Task { source: ContentSource::Ipfs(file), size, ..(*task).clone() };
         let rescue = Arc::new(rescue);
-        rescue.note_source(rescue.run_alone(phase).await)
+        // Readers wait for this part, which the registry or a host of the fleet sent, so it stays.
+        let has_other_bytes =
+            rescue.needs_peers() && rescue.downloads.blobs.has_part(&rescue.digest);
+        let result = rescue.run_alone(phase).await;
+        if has_other_bytes { result } else { rescue.note_source(result) }
+    }
+
+    /// Whether only IPFS peers may send the blob: bytes from elsewhere would not show that strangers have it.
+    fn needs_peers(&self) -> bool {
+        match &self.source {
+            ContentSource::Ipfs(file) => self.size != Some(0) && !file.is_public(&self.digest),
+            ContentSource::Registry(_) | ContentSource::File(_) => false,
+        }
     }
 
     fn note_source(&self, result: Result<(), DownloadError>) -> Result<(), DownloadError> {
@@ -81,7 +92,9 @@ impl Task {
             phase.send_replace(Phase::Fetching(task.open_blob(0).await?));
             return Ok(());
         }
-        if let Some(fleet) = task.downloads.fleet.clone() {
+        if let Some(fleet) = task.downloads.fleet.clone()
+            && !task.needs_peers()
+        {
             let size = match task.size {
                 Some(size) => Some(size),
                 None => task.source.size(&task.digest).await?,
@@ -156,6 +169,10 @@ impl Task {
         let opened = task.open().await?;
         let size = opened.size();
         let blob = task.open_blob(size).await?;
+        // containerd may have stored it meanwhile.
+        if blob.state() == BlobState::Complete && task.needs_peers() {
+            return Err(DownloadError::Private);
+        }
         publish(&blob, phase);
         if blob.state() == BlobState::Partial
             && let Err(error) = task.fetch_missing(&blob, opened).await

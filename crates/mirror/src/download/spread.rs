@@ -96,8 +96,10 @@ pub(super) struct SpreadTask {
     pub(super) wanted: BTreeSet<usize>,
     /// Whether a container started at the last look: then the other blocks are not requested yet.
     pub(super) is_starting: bool,
-    /// The segment that the start needs, as the last report named it.
+    /// The segment of the first block that the start needed at the last report and whose hash no host had named.
     pub(super) needed_segment: Option<u32>,
+    /// How many blocks the order of the start had at the last look.
+    pub(super) ordered_blocks: usize,
     /// Whether a neighbour has answered with its hashes, or failed.
     pub(super) has_answer: bool,
 }
@@ -146,6 +148,7 @@ impl SpreadTask {
             is_growing: false,
             wanted: BTreeSet::new(),
             needed_segment: None,
+            ordered_blocks: 0,
             has_answer: false,
         }
     }
@@ -379,7 +382,10 @@ impl SpreadTask {
             true => self.unknown_needed(is_stalled),
             false => self.task.waiting.first(missing),
         };
-        self.needed_segment = first.map(|block| (block / SEGMENT_BLOCKS) as u32);
+        let segment_of = |block: usize| (block / SEGMENT_BLOCKS) as u32;
+        // `needs_other_segment` compares it, and does not know whether this host is stalled.
+        let needed = self.unknown_needed(false).filter(|_| self.is_starting);
+        self.needed_segment = needed.map(segment_of);
         let is_paused = self.is_starting && first.is_none();
         let fetching: Vec<u32> = self.leases.keys().copied().collect();
         Report {
@@ -391,7 +397,7 @@ impl SpreadTask {
                 wanted_leases.saturating_sub(fetching.len() as u32)
             },
             fetching,
-            first: self.needed_segment,
+            first: first.map(segment_of),
             only_first: self.is_starting,
             wanted_hosts: NEIGHBOURS_MAX.saturating_sub(self.neighbours.len()) as u32,
             wants_holder: blob.blocks() == 1 && blob.state() == BlobState::Partial,
@@ -448,7 +454,7 @@ impl SpreadTask {
     }
 
     async fn write(&mut self, block: usize, bytes: &Bytes) -> Result<(), DownloadError> {
-        let content = Block::raw(bytes.clone()).expect("a small blob is a block");
+        let content = Block::raw(bytes.clone()).map_err(|_| DownloadError::WrongDigest)?;
         self.connection.write_block(block, &content).await
     }
 

@@ -42,14 +42,26 @@ impl SpreadTask {
         &mut self,
         session: &BlockSession,
     ) -> Result<bool, DownloadError> {
-        self.is_starting = self.connection.is_starting();
-        if !self.is_starting {
-            return Ok(false);
+        if !self.connection.is_starting() {
+            return self.note_end_of_start(session).await;
         }
-        // Of the blocks whose hashes are known, those that the start needs.
-        self.want_known(session, 0..self.connection.blocks).await?;
+        self.is_starting = true;
+        while let Some(blocks) = self.unrequested() {
+            self.want_known(session, blocks).await?;
+        }
         self.handle_tick().await;
         Ok(self.needs_other_segment())
+    }
+
+    /// The first blocks that a reader waits for, whose hashes are known, and that are not requested yet.
+    fn unrequested(&self) -> Option<Range<usize>> {
+        self.task.waiting.first_range(|block| {
+            let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
+            !is_leased
+                && !self.wanted.contains(&block)
+                && !self.connection.blob.has_block(block)
+                && self.spread.known.get(block).is_some()
+        })
     }
 
     /// Whether the start needs another segment than the last report named.
@@ -68,8 +80,12 @@ impl SpreadTask {
             return Ok(false);
         }
         self.is_starting = self.connection.is_starting();
-        // While it runs, another host may have told an order.
-        self.want_known(session, 0..self.connection.blocks).await?;
+        let ordered = self.connection.blob.start_order().count();
+        let before = std::mem::replace(&mut self.ordered_blocks, ordered);
+        // While the start runs, another host may have sent an order.
+        if !self.is_starting || ordered != before {
+            self.want_known(session, 0..self.connection.blocks).await?;
+        }
         Ok(!self.is_starting)
     }
 }

@@ -5,7 +5,8 @@
 //! reach.
 //!
 //! A host may get other credentials, or none any more, while its store stays: it now belongs to somebody else, for
-//! example. The catalog remembers when that was, and what the registry said before is not told to other hosts.
+//! example. The catalog remembers when that was, and what the registry said before is not told to other hosts. Nor is what
+//! an earlier process stored without noting its credentials, such as one outside a fleet.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -102,7 +102,8 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
         }
         Request::Hashes { digest, list, after, is_whole, access } => {
             let running = fleet.downloads.lock().get(&digest).filter(|_| !is_whole).cloned();
-            empty(hashes(fleet, from, &digest, list, after, running, access.as_ref()).await)
+            let position = (list, after);
+            empty(hashes(fleet, from, &digest, position, is_whole, running, access.as_ref()).await)
         }
         Request::Find { digest } => {
             // This host may be the coordinator, and asks itself.
@@ -247,8 +248,8 @@ async fn hashes(
     fleet: &Fleet,
     from: PeerId,
     digest: &Digest,
-    list: u64,
-    after: usize,
+    (list, after): (u64, usize),
+    is_whole: bool,
     running: Option<Spreading>,
     access: Option<&AccessProof>,
 ) -> Response {
@@ -278,7 +279,7 @@ async fn hashes(
     match fleet.blobs.find_complete(digest).await {
         Ok(Some(blob)) => {
             let (list, hashes) = of_complete(&blob, list, after);
-            if hashes.is_empty() {
+            if hashes.is_empty() && !is_whole {
                 // The host has them all, and asks again only because it fetches still.
                 tokio::time::sleep(HASHES_WAIT).await;
             }

@@ -262,12 +262,17 @@ impl LinkedRegion {
         if let Some(kept) = kept.filter(|kept| kept.until > now) {
             return kept.content;
         }
-        if self.failed_until.lock().is_some_and(|until| until > now) {
+        if self.has_failed() {
             return None;
         }
         let limit = question.fleet.extend(COORDINATOR_TIMEOUT);
         let asked = timeout(limit, self.ask(question)).await;
-        match asked.unwrap_or(Err(FleetError::Timeout(limit))) {
+        let asked = match asked.unwrap_or(Err(FleetError::Timeout(limit))) {
+            // It concerns this blob only, for example because its size is wrong.
+            Err(FleetError::Answer) => Ok(None),
+            asked => asked,
+        };
+        match asked {
             Ok(content) => {
                 match &content {
                     Some(RegionContent::Hashes(_)) => {
@@ -281,10 +286,19 @@ impl LinkedRegion {
             }
             Err(error) => {
                 tracing::warn!(region = %self.region, %error, "a region does not answer; fetching from elsewhere");
-                *self.failed_until.lock() = Some(Instant::now() + FAILED_FOR);
+                self.pause();
                 None
             }
         }
+    }
+
+    /// Whether the region did not answer a short time ago.
+    fn has_failed(&self) -> bool {
+        self.failed_until.lock().is_some_and(|until| until > Instant::now())
+    }
+
+    fn pause(&self) {
+        *self.failed_until.lock() = Some(Instant::now() + FAILED_FOR);
     }
 
     async fn ask(
@@ -301,8 +315,10 @@ impl LinkedRegion {
             }
             asked => asked,
         };
-        if let Some(content) = asked? {
-            return Ok(Some(content));
+        match asked {
+            Ok(Some(content)) => return Ok(Some(content)),
+            Ok(None) | Err(FleetError::Answer) => {}
+            Err(error) => return Err(error),
         }
         let request = Request::Find { digest: question.digest.clone() };
         let (Response::Holders { mut hosts }, _) = self.request(gate, &request).await? else {
@@ -330,7 +346,14 @@ impl LinkedRegion {
         let dialled = tokio::spawn(async move {
             let mut gate = region.gate.lock().await;
             if gate.is_none() || *gate == failed {
+                // Many callers may wait for the lock. While the region counts as failed, they do not dial again.
+                if region.has_failed() {
+                    return None;
+                }
                 *gate = region.dial().await;
+                if gate.is_none() {
+                    region.pause();
+                }
             }
             *gate
         });
@@ -393,7 +416,9 @@ impl LinkedRegion {
                 _ => Request::Hashes { digest, list: COMPLETE_LIST, after, is_whole: true, access },
             };
             match self.request(holder.id, &request).await? {
-                (Response::Blob, bytes) => return Ok(Some(RegionContent::Small(bytes))),
+                (Response::Blob, bytes) if blocks == 1 => {
+                    return Ok(Some(RegionContent::Small(bytes)));
+                }
                 (Response::Hashes { list: COMPLETE_LIST, hashes: next, .. }, _)
                     if !next.is_empty() =>
                 {
@@ -404,7 +429,10 @@ impl LinkedRegion {
                         hashes.push(hash);
                     }
                 }
-                (Response::Absent, _) => return Ok(None),
+                // A blob of another size has fewer blocks.
+                (Response::Absent | Response::Hashes { list: COMPLETE_LIST, .. }, _) => {
+                    return Ok(None);
+                }
                 _ => return Err(FleetError::Answer),
             }
         }

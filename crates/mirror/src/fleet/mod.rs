@@ -26,9 +26,10 @@
 //! A blob of one block is sent as a whole. A holder that does not send it is not named to the same host again; when
 //! no other holder is left, that host gets the lease. A host that is asked for a blob which it has no more tells the
 //! coordinator. When nothing arrives at any host for 2 s (10 s while this host receives other blobs), or the asked hosts
-//! have nothing, a host may fetch segments that others have; after 30 s it fetches the blob alone. When no new block arrives for a second, a host fetches also the blocks
-//! of its segments that other hosts should send. When the registry sends nothing for 3 s, it takes no lease for
-//! 10 s, so that another host tries.
+//! have nothing, a host may fetch segments that others have; after 30 s it fetches the blob alone. When no new block and
+//! no part of any block arrives for a second, or no new block for 10 s, a host also fetches the blocks of its segments
+//! that other hosts should send. When the registry sends nothing for 3 s, it takes no lease for 10 s, so that another
+//! host tries.
 //!
 //! Hosts believe each other only in part. All have the key of the fleet's private network. A wrong hash costs a
 //! download, not a wrong image: a blob is complete only when its own digest is right, and otherwise this host
@@ -351,9 +352,10 @@ impl Fleet {
         self.peer_bytes.load(Ordering::Relaxed)
     }
 
-    /// Grows while other hosts send parts of messages.
+    /// Grows while other hosts, also of linked regions, send parts of messages.
     pub(crate) fn parts_received(&self) -> u64 {
-        self.host.parts_received()
+        let linked = self.links.iter().map(|region| region.parts_received());
+        self.host.parts_received() + linked.sum::<u64>()
     }
 
     /// A timeout with the time that this host is late.

@@ -22,18 +22,28 @@ pub(super) async fn answer(
     digest: &Digest,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let limit = match &shared.downloads.rescue {
-        // If the registry is down, IPFS peers get the time that it takes to find them.
-        Some(_) => shared.extend(shared.settings.file_first_byte_timeout),
-        None => shared.extend(shared.settings.first_byte_timeout),
-    };
+    let (_, limit) = first_byte_limit(shared, Some(pull));
     let deadline = Instant::now() + limit;
     let opening = open(shared, pull, digest, request, deadline);
-    timeout_at(deadline + LAST_MOMENT, opening).await.unwrap_or_else(|_| Err(no_byte(limit)))
+    let opened = timeout_at(deadline + LAST_MOMENT, opening).await;
+    opened.unwrap_or_else(|_| Err(no_byte(shared, Some(pull))))
 }
 
-pub(super) fn no_byte(limit: Duration) -> ApiError {
-    let message = format!("the registry sent no byte within {limit:?}");
+/// The servers that are asked for a blob, and how long a client waits for their first byte.
+fn first_byte_limit(shared: &Shared, pull: Option<&Pull>) -> (&'static str, Duration) {
+    let settings = &shared.settings;
+    let (servers, limit) = match (pull, &shared.downloads.rescue) {
+        (None, _) => ("the IPFS peers", settings.file_first_byte_timeout),
+        // If the registry is down, IPFS peers get the time that it takes to find them.
+        (Some(_), Some(_)) => ("the registry and the IPFS peers", settings.file_first_byte_timeout),
+        (Some(_), None) => ("the registry", settings.first_byte_timeout),
+    };
+    (servers, shared.extend(limit))
+}
+
+fn no_byte(shared: &Shared, pull: Option<&Pull>) -> ApiError {
+    let (servers, limit) = first_byte_limit(shared, pull);
+    let message = format!("{servers} sent no byte within {limit:?}");
     ApiError::new(ErrorCode::BlobUnknown, message)
 }
 
@@ -70,8 +80,8 @@ async fn open(
         Some(fleet) => fleet.check_blob(pull, digest, limit).await,
         None => shared.access.check_blob(pull, digest, limit).await,
     };
-    let (size, source) = match checked {
-        Ok(size) => (size, source),
+    let (size, source, complete) = match checked {
+        Ok(size) => (size, source, complete),
         Err(error) => {
             // What strangers may have needs no right.
             let file = match error.is_outage() {
@@ -79,7 +89,9 @@ async fn open(
                 false => None,
             };
             let file = file.ok_or_else(|| error.to_api_error(ErrorCode::BlobUnknown))?;
-            (Some(file.bytes), ContentSource::Ipfs(file))
+            // Another host may have named the CID. Its word does not make a stored blob public.
+            let complete = complete.filter(|_| file.is_public(digest));
+            (Some(file.bytes), ContentSource::Ipfs(file), complete)
         }
     };
     if let Some(blob) = complete {
@@ -87,16 +99,28 @@ async fn open(
     }
     if request.method == Method::HEAD {
         if size.is_some() {
-            return Ok(head(digest, size));
+            return Ok(head(digest, size, "registry"));
         }
         let size = pull.upstream.blob_size(&pull.repository, digest).await;
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
-        return Ok(head(digest, size));
+        return Ok(head(digest, size, "registry"));
     }
-    let started = shared.downloads.start(source, digest, size, in_parts);
+    let started = shared.downloads.start(source.clone(), digest, size, in_parts);
     let mut download = started.map_err(failed_pull)?;
+    if let ContentSource::Ipfs(file) = &source
+        && !download.is_of(&source)
+        && !file.is_public(digest)
+    {
+        return Err(of_another());
+    }
     let blob = download.blob().await.map_err(failed_pull)?;
     respond(shared, Some(pull), blob, Some(download), request, deadline).await
+}
+
+/// The answer if the bytes that arrive may be of a private repository.
+pub(super) fn of_another() -> ApiError {
+    let message = "the blob is being fetched for another repository: try again";
+    ApiError::new(ErrorCode::BlobUnknown, message)
 }
 
 /// Whether a client reads a part of the blob, as a lazy snapshotter does. A range without an end is the rest of a whole
@@ -127,12 +151,12 @@ fn note_read(blob: &Arc<Blob>, request: &Parts) -> Option<RangeRead> {
 }
 
 /// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
-pub(super) fn head(digest: &Digest, size: Option<u64>) -> Response {
+pub(super) fn head(digest: &Digest, size: Option<u64>, source: &'static str) -> Response {
     let mut headers = headers(digest, size.unwrap_or_default());
     if size.is_none() {
         headers.remove(header::CONTENT_LENGTH);
     }
-    without_bytes(StatusCode::OK, "registry", headers)
+    without_bytes(StatusCode::OK, source, headers)
 }
 
 fn headers(digest: &Digest, length: u64) -> HeaderMap {
@@ -158,7 +182,9 @@ pub(super) async fn respond(
     let headers = headers(blob.digest(), blob.size());
     let digest = blob.digest().clone();
     let range_read = note_read(&blob, request);
-    let content = Content { blob, download, headers, server: "registry", range_read };
+    let is_of_ipfs = download.as_ref().is_some_and(Download::is_of_ipfs);
+    let server = if is_of_ipfs { "ipfs" } else { "registry" };
+    let content = Content { blob, download, headers, server, range_read };
     // RFC 9110, 13.1.5: with the validator of something else, the range is not for this blob.
     let is_current = request
         .headers
@@ -180,7 +206,7 @@ pub(super) async fn respond(
         ContentError::Read(error @ ReadError::Stalled) => {
             ApiError::new(ErrorCode::BlobUnknown, error.to_string())
         }
-        ContentError::NoByte => no_byte(shared.settings.first_byte_timeout),
+        ContentError::NoByte => no_byte(shared, pull),
     })
 }
 

@@ -1,8 +1,8 @@
 //! Requests for images of IPFS: the repository `ipfs/<cid>`, of any registry.
 //!
 //! The name pins the content, so no registry is asked. A blob that the store has for another repository is served only if
-//! strangers may have it: the folder of an image may name any digest, and a name gives no right. Otherwise the blob is
-//! fetched from IPFS peers, which shows that they have it.
+//! strangers may have it: the folder of an image may name any digest, and a name gives no right. A blob that the store does
+//! not have is fetched from IPFS peers, which shows that they have it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,16 +101,16 @@ async fn blob(
         return blobs::respond(shared, None, blob, None, request, deadline).await;
     }
     let size = shared.catalog.size(&content_of_peers(), digest);
-    let unknown = |cause: &str| ApiError::new(ErrorCode::BlobUnknown, cause);
-    let size = size.ok_or_else(|| unknown("its size is unknown: pull the manifest first"))?;
+    let unknown = "its size is unknown: pull the manifest first";
+    let size = size.ok_or_else(|| ApiError::new(ErrorCode::BlobUnknown, unknown))?;
     if request.method == Method::HEAD {
-        return Ok(blobs::head(digest, Some(size)));
+        return Ok(blobs::head(digest, Some(size), "ipfs"));
     }
     let source = ContentSource::Ipfs(ipfs.file(file, size));
     let started = shared.downloads.start(source.clone(), digest, Some(size), false);
     let mut download = started.map_err(|error| blobs::download_failed(&error))?;
     if !download.is_of(&source) {
-        return Err(unknown("it is being fetched for another repository: ask again"));
+        return Err(blobs::of_another());
     }
     let blob = download.blob().await.map_err(|error| blobs::download_failed(&error))?;
     blobs::respond(shared, None, blob, Some(download), request, deadline).await

@@ -24,7 +24,7 @@ pub(super) struct Content {
     pub(super) download: Option<Download>,
     /// The headers, without those for the range, the length and the source.
     pub(super) headers: HeaderMap,
-    /// The source if the bytes are neither from the store nor from a fleet.
+    /// The source if the bytes are neither from the store nor from a fleet: `registry`, `origin` or `ipfs`.
     pub(super) server: &'static str,
     /// Set for a read of a part, from which an order is made.
     pub(super) range_read: Option<RangeRead>,
@@ -55,8 +55,8 @@ pub(super) async fn respond(
     let range = range.map(|range| ByteRange::parse(range, size)).transpose()?.flatten();
     let source = match (&download, &shared.fleet) {
         (None, _) => "store",
-        (Some(_), Some(_)) => "fleet",
-        (Some(_), None) => server,
+        (Some(download), Some(_)) if !download.is_of_ipfs() => "fleet",
+        (Some(_), _) => server,
     };
     let whole = ByteRange { start: 0, end: size.saturating_sub(1) };
     let bytes = range.unwrap_or(whole);

@@ -23,6 +23,7 @@ use hashlink::LinkedHashMap;
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 
+use crate::ipfs::IPFS;
 use crate::oci::{Digest, Reference, Repository, Tag};
 use crate::store::{Folder, StoreError, age, unix_seconds};
 
@@ -73,6 +74,8 @@ struct Record {
     content: LinkedHashMap<Digest, Content>,
     /// The credentials of this host for it, as a short hash, and since when it has others than before.
     credentials: Option<(u32, u64)>,
+    /// When it was read from disk; 0 for a new one. Other credentials may have been used before.
+    read_at: u64,
     /// The lines of its file.
     lines: usize,
     /// When its registry was last asked.
@@ -164,17 +167,21 @@ impl Catalog {
     /// other hosts no right any more.
     pub fn note_credentials(&self, id: &RepositoryId, hash: u32) {
         let Some(record) = self.record(id) else { return };
-        let before = record.lock().credentials;
+        let (before, read_at) = {
+            let record = record.lock();
+            (record.credentials, record.read_at)
+        };
         if before.is_none_or(|(before, _)| before != hash) {
-            let at = before.map_or(0, |_| unix_seconds());
+            let at = before.map_or(read_at, |_| unix_seconds());
             self.update(id, vec![Change::Credentials { hash, at }]);
         }
     }
 
     /// Whether an answer of this age was given to the credentials that this host has now.
     pub fn is_for_own_credentials(&self, id: &RepositoryId, answer: Duration) -> bool {
-        let credentials = self.record(id).and_then(|record| record.lock().credentials);
-        credentials.is_none_or(|(_, at)| answer < age(at))
+        let Some(record) = self.record(id) else { return true };
+        let record = record.lock();
+        answer < age(record.credentials.map_or(record.read_at, |(_, at)| at))
     }
 
     /// Whether a manifest of a repository names a blob or manifest. That gives no right to it.
@@ -343,7 +350,9 @@ fn read(path: &Path) -> Option<(RepositoryId, Record)> {
     let mut changes =
         text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     let Some(Change::Repository { registry, repository }) = changes.next() else { return None };
-    let mut record = Record { lines: 1, ..Record::default() };
+    // What IPFS peers sent is public.
+    let read_at = if registry == IPFS { 0 } else { unix_seconds() };
+    let mut record = Record { lines: 1, read_at, ..Record::default() };
     for change in changes {
         record.apply(&change);
         record.lines += 1;
@@ -569,6 +578,32 @@ mod tests {
         let record = catalog.record(&id("x")).unwrap();
         let _changing = record.lock();
         catalog.note_member(&id("y"), &digest("a"), None, Duration::ZERO);
+    }
+
+    #[test]
+    fn content_from_before_credentials_were_noted_may_belong_to_others() {
+        let root = tempfile::tempdir().unwrap();
+        let open = || Catalog::open(&Folder::open(root.path()).unwrap()).unwrap();
+        let is_own = |catalog: &Catalog, name: &str| {
+            let answer = catalog.member(&id(name), &digest("a")).unwrap();
+            catalog.is_for_own_credentials(&id(name), answer)
+        };
+        {
+            let catalog = open();
+            for name in ["x", "y", "z"] {
+                catalog.note_member(&id(name), &digest("a"), None, Duration::from_secs(10));
+                assert!(is_own(&catalog, name));
+            }
+            catalog.note_credentials(&id("z"), 0);
+        }
+        for _ in 0..2 {
+            let catalog = open();
+            assert!(!is_own(&catalog, "x") && !is_own(&catalog, "y") && is_own(&catalog, "z"));
+            for (name, hash) in [("x", 7), ("y", 0), ("z", 0)] {
+                catalog.note_credentials(&id(name), hash);
+            }
+            assert!(!is_own(&catalog, "x") && !is_own(&catalog, "y") && is_own(&catalog, "z"));
+        }
     }
 
     #[test]

@@ -125,8 +125,19 @@ pub(crate) struct Ipfs {
     catalog: Arc<Catalog>,
     upstreams: Vec<OpenUpstream>,
     announced: Mutex<BTreeSet<Content>>,
-    refused: Mutex<HashMap<Digest, Instant>>,
+    refused: Mutex<HashMap<(RepositoryId, Digest), Instant>>,
+    /// The blobs of each public manifest; `None` if it is not that of an image.
+    parts: Mutex<HashMap<Digest, Option<Arc<[Digest]>>>>,
     tasks: Mutex<JoinSet<()>>,
+}
+
+/// What one look at the store has learned about registries.
+#[derive(Default)]
+struct Round {
+    /// The registries that do not answer.
+    down: HashSet<String>,
+    /// Whether a repository is used without credentials. A look may run a helper program.
+    is_open: HashMap<RepositoryId, bool>,
 }
 
 /// A blob, as a file of IPFS.
@@ -164,6 +175,7 @@ impl Ipfs {
             upstreams,
             announced: Mutex::default(),
             refused: Mutex::default(),
+            parts: Mutex::default(),
             tasks: Mutex::default(),
         });
         let mut tasks = ipfs.tasks.lock();
@@ -259,16 +271,14 @@ impl Ipfs {
         let of_containerd = of_containerd.filter(|digest| !manifests.contains(digest));
         let mut stored: BTreeSet<_> = blobs.chain(of_containerd).map(Content::Blob).collect();
         stored.extend(manifests.into_iter().map(Content::Manifest));
-        for (content, _) in self.published.roots() {
-            if !matches!(content, Content::Image(_)) && !stored.contains(&content) {
-                self.withdraw(&content).await;
-            }
-        }
+        let published = self.published.roots().into_iter().map(|(content, _)| content);
+        let is_gone = |one: &Content| !matches!(one, Content::Image(_)) && !stored.contains(one);
+        self.withdraw(published.filter(is_gone).collect()).await;
         self.refused.lock().retain(|_, at| at.elapsed() < REFUSED_FOR);
-        let mut down = HashSet::new();
+        let mut round = Round::default();
         for content in stored {
             if self.published.root(&content).is_none()
-                && self.can_publish(&content, &mut down).await
+                && self.can_publish(&content, &mut round).await
                 && let Some(built) = self.places(content.clone()).await
             {
                 if let Content::Blob(digest) = &content {
@@ -281,50 +291,83 @@ impl Ipfs {
                 self.published.insert(content, built);
             }
         }
-        for (content, _) in self.published.roots() {
-            let (Content::Image(digest) | Content::Manifest(digest)) = content else { continue };
-            let image = Content::Image(digest.clone());
-            match (self.build_image(&digest), self.published.root(&image)) {
-                (None, Some(_)) => self.withdraw(&image).await,
-                (Some(built), None) => self.published.insert(image, built),
-                _ => {}
-            }
-        }
+        self.publish_images().await;
     }
 
-    /// Whether content is public. The registries in `down` are not asked, and those that do not answer are added.
-    async fn can_publish(&self, content: &Content, down: &mut HashSet<String>) -> bool {
+    /// Publishes the images of which all is public, and withdraws the others.
+    async fn publish_images(&self) {
+        let roots: BTreeMap<Content, Root> = self.published.roots().into_iter().collect();
+        let root = |content: Content| roots.get(&content).cloned();
+        self.parts.lock().retain(|digest, _| root(Content::Manifest(digest.clone())).is_some());
+        let mut gone = BTreeSet::new();
+        for content in roots.keys() {
+            let (Content::Image(digest) | Content::Manifest(digest)) = content else { continue };
+            let image = Content::Image(digest.clone());
+            let mut files = None;
+            if let Some(of_manifest) = root(Content::Manifest(digest.clone()))
+                && let Some(parts) = self.parts_of(digest).await
+            {
+                let blobs =
+                    parts.iter().map(|one| Some((one.clone(), root(Content::Blob(one.clone()))?)));
+                let manifest = Some((digest.clone(), of_manifest));
+                files = [manifest].into_iter().chain(blobs).collect::<Option<BTreeMap<_, _>>>();
+            }
+            match (files, roots.contains_key(&image)) {
+                (None, true) => drop(gone.insert(image)),
+                (Some(files), false) => {
+                    if let Some(built) = self.build_image(digest, files).await {
+                        self.published.insert(image, built);
+                    }
+                }
+                (None, false) | (Some(_), true) => {}
+            }
+        }
+        self.withdraw(gone).await;
+    }
+
+    /// Whether content is public. Registries that do not answer are not asked again in this round.
+    async fn can_publish(&self, content: &Content, round: &mut Round) -> bool {
         let digest = content.digest();
-        for RepositoryId { registry, repository } in self.catalog.repositories_with(digest) {
+        for id in self.catalog.repositories_with(digest) {
+            let RepositoryId { registry, repository } = &id;
             if registry == IPFS {
                 return true;
             }
             let mut upstreams = self.upstreams.iter();
             let found = upstreams.find(|(upstream, _)| upstream.registry().name() == registry);
-            let Some((upstream, anonymous)) = found.filter(|_| !down.contains(&registry)) else {
-                continue;
-            };
-            if self.refused.lock().contains_key(digest) {
+            let found = found.filter(|_| !round.down.contains(registry));
+            let Some((upstream, anonymous)) = found else { continue };
+            let key = (id.clone(), digest.clone());
+            if self.refused.lock().contains_key(&key) {
                 continue;
             }
-            if !matches!(upstream.credential_text(repository.as_str()).await, Ok(None)) {
+            let is_open = match round.is_open.get(&id).copied() {
+                Some(is_open) => is_open,
+                None => {
+                    let found = upstream.credential_text(repository.as_str()).await;
+                    let is_open = matches!(found, Ok(None));
+                    round.is_open.insert(id.clone(), is_open);
+                    is_open
+                }
+            };
+            if !is_open {
                 continue;
             }
             let asked = match content {
-                Content::Blob(digest) => anonymous.blob_size(&repository, digest).await.map(drop),
+                Content::Blob(digest) => anonymous.blob_size(repository, digest).await.map(drop),
                 _ => {
                     let (reference, accept) =
                         (Reference::Digest(digest.clone()), Accept::default());
-                    let head = anonymous.manifest_head(&repository, &reference, &accept.header);
+                    let head = anonymous.manifest_head(repository, &reference, &accept.header);
                     head.await.map(drop)
                 }
             };
             match asked {
                 Ok(()) => return true,
-                Err(error) if error.is_outage() => drop(down.insert(registry)),
+                Err(error) if error.is_outage() => drop(round.down.insert(registry.clone())),
                 Err(error) => {
                     tracing::debug!(%digest, %error, "content is not public");
-                    self.refused.lock().insert(digest.clone(), Instant::now());
+                    self.refused.lock().insert(key, Instant::now());
                 }
             }
         }
@@ -340,23 +383,61 @@ impl Ipfs {
         })
     }
 
-    /// The folder of an image. `None`: a part of it is not public.
-    fn build_image(&self, digest: &Digest) -> Option<(Root, Places)> {
-        let of_manifest = self.published.root(&Content::Manifest(digest.clone()))?;
-        let manifest = self.manifests.get(digest).ok()??;
-        let mut files = BTreeMap::from([(digest.clone(), of_manifest)]);
-        for blob in dag::blobs_of(&manifest.bytes)? {
-            files.insert(blob.clone(), self.published.root(&Content::Blob(blob))?);
+    /// The blobs of an image. `None`: it is not the manifest of an image. A manifest is read once.
+    async fn parts_of(&self, digest: &Digest) -> Option<Arc<[Digest]>> {
+        let known = self.parts.lock().get(digest).cloned();
+        if let Some(parts) = known {
+            return parts;
         }
-        dag::of_image(&manifest, &files).map(with_places)
+        let (manifests, name) = (self.manifests.clone(), digest.clone());
+        let read = tokio::task::spawn_blocking(move || manifests.get(&name)).await;
+        let manifest = read.ok()?.ok()??;
+        let parts: Option<Arc<[Digest]>> = dag::blobs_of(&manifest.bytes).map(Arc::from);
+        self.parts.lock().insert(digest.clone(), parts.clone());
+        parts
     }
 
-    async fn withdraw(&self, content: &Content) {
-        let root = self.published.remove(content);
+    /// The folder of an image, whose manifest and blobs are `files`.
+    async fn build_image(
+        &self,
+        digest: &Digest,
+        files: BTreeMap<Digest, Root>,
+    ) -> Option<(Root, Places)> {
+        let (manifests, digest) = (self.manifests.clone(), digest.clone());
+        let built = tokio::task::spawn_blocking(move || {
+            let manifest = manifests.get(&digest).ok()??;
+            dag::of_image(&manifest, &files).map(with_places)
+        });
+        built.await.ok()?
+    }
+
+    async fn withdraw(&self, contents: BTreeSet<Content>) {
+        if contents.is_empty() {
+            return;
+        }
+        for (content, root) in self.published.remove(&contents) {
+            self.stop_announcing(&content, root).await;
+        }
+    }
+
+    async fn stop_announcing(&self, content: &Content, root: Root) {
         let is_announced = self.announced.lock().remove(content);
-        if let Some(root) = root.filter(|_| is_announced) {
+        if is_announced {
             // It fails only while the mirror stops.
             let _ = self.host.stop_providing(root.cid).await;
+        }
+    }
+
+    async fn announce(&self, content: Content, root: Root) {
+        match self.host.provide(root.cid.clone()).await {
+            Ok(()) => {
+                self.announced.lock().insert(content.clone());
+                // It may have been withdrawn meanwhile.
+                if self.published.root(&content).is_none() {
+                    self.stop_announcing(&content, root).await;
+                }
+            }
+            Err(error) => tracing::debug!(?content, %error, "cannot announce content"),
         }
     }
 }
@@ -374,16 +455,17 @@ async fn publish_all(ipfs: Weak<Ipfs>, blobs: Arc<Blobs>) {
 /// Announces roots within the limits until the mirror is dropped. A root that could not be announced is tried again.
 async fn announce_all(ipfs: Weak<Ipfs>) {
     while let Some(ipfs) = ipfs.upgrade() {
-        let mut roots = ipfs.published.roots();
-        roots.retain(|(content, _)| !ipfs.announced.lock().contains(content));
-        roots.truncate(ANNOUNCED_MAX.saturating_sub(ipfs.announced.lock().len()));
         // Without a peer of the DHT, an announcement would reach nobody, and succeed.
         if ipfs.host.known_peers().await.is_ok_and(|peers| !peers.is_empty()) {
+            let mut roots = ipfs.published.roots();
+            // New ones that come earlier in the order replace the last ones.
+            let further = roots.split_off(roots.len().min(ANNOUNCED_MAX));
+            for (content, root) in further {
+                ipfs.stop_announcing(&content, root).await;
+            }
+            roots.retain(|(content, _)| !ipfs.announced.lock().contains(content));
             let announce =
-                async |(content, root): (Content, Root)| match ipfs.host.provide(root.cid).await {
-                    Ok(()) => drop(ipfs.announced.lock().insert(content)),
-                    Err(error) => tracing::debug!(?content, %error, "cannot announce content"),
-                };
+                async |(content, root): (Content, Root)| ipfs.announce(content, root).await;
             stream::iter(roots).for_each_concurrent(ANNOUNCING_MAX, announce).await;
         }
         drop(ipfs);

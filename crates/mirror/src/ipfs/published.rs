@@ -1,6 +1,6 @@
 //! The content that IPFS peers may get, by the hashes of its blocks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -38,13 +38,14 @@ impl Published {
         state.roots.insert(content, root);
     }
 
-    pub(super) fn remove(&self, content: &Content) -> Option<Root> {
+    /// Removes contents, and returns those that were there. It looks at all blocks once.
+    pub(super) fn remove(&self, contents: &BTreeSet<Content>) -> Vec<(Content, Root)> {
         let mut state = self.state.write();
         state.places.retain(|_, places| {
-            places.remove(content);
+            places.retain(|content, _| !contents.contains(content));
             !places.is_empty()
         });
-        state.roots.remove(content)
+        contents.iter().filter_map(|content| state.roots.remove_entry(content)).collect()
     }
 
     pub(super) fn root(&self, content: &Content) -> Option<Root> {

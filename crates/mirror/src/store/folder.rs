@@ -174,6 +174,7 @@ impl Folder {
             ] {
                 for shard in entries(&self.root.join(part).join(algorithm.name()))? {
                     for path in entries(&shard)? {
+                        self.remove_old_order(&path, algorithm)?;
                         found.extend(found_file(&path, algorithm, entry, |name| name)?);
                     }
                 }
@@ -187,6 +188,18 @@ impl Folder {
         }
         found.sort_by_key(|file: &FoundFile| file.modified);
         Ok(found)
+    }
+
+    /// Removes a file if it is the order of a blob that is gone.
+    fn remove_old_order(&self, path: &Path, algorithm: Algorithm) -> Result<(), StoreError> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(hex) = name.strip_suffix(START) else { return Ok(()) };
+        match format!("{}:{hex}", algorithm.name()).parse::<Digest>() {
+            Ok(digest) if !self.blob(&digest).exists() && !self.partial(&digest).exists() => {
+                remove(path)
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! - **The order** is kept in a file beside the blob. The hosts of a fleet tell it each other with the hashes of the
 //!   blocks, and fetch these blocks before they are read. It is of one digest: another version of the image has
 //!   other layers.
-//! - **The bounds:** 4,096 blocks. An order of more than half of the blob is no order, and is dropped.
+//! - **The bounds:** 4,096 blocks. An order of more than half of the blob is not useful, and is dropped.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -102,6 +102,11 @@ impl StartOrder {
     /// The blocks of the order.
     pub fn order(&self) -> Vec<u32> {
         self.state.lock().order.clone()
+    }
+
+    /// How many blocks the order has.
+    pub fn count(&self) -> usize {
+        self.state.lock().order.len()
     }
 
     pub fn has(&self, block: usize) -> bool {
@@ -259,7 +264,7 @@ mod tests {
         assert_eq!(start.order(), [8, 2]);
         assert_eq!(order(folder.path(), 9).order(), [8, 2]);
         start.learn((0..9).collect());
-        assert!(start.order().is_empty(), "most of a blob is no order");
+        assert!(start.order().is_empty(), "an order of most of the blob is not useful");
         let large = order(folder.path(), 10_000);
         large.learn((0..10_000).collect());
         assert_eq!(large.order().len(), ORDER_MAX);

@@ -41,6 +41,21 @@ fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> Blo
 }
 
 #[test]
+fn the_order_of_a_blob_that_is_gone_is_removed() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder();
+    let [complete, partial, gone] = [b"1", b"2", b"3"].map(|name| Digest::sha256(name));
+    for digest in [&complete, &partial, &gone] {
+        write_whole(&Folder::start_order(&folder.blob(digest)), &[b"1234"]).unwrap();
+    }
+    write_whole(&folder.blob(&complete), &[b"1"]).unwrap();
+    write_whole(&folder.partial(&partial), &[b"2"]).unwrap();
+    Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let has_order = |digest| Folder::start_order(&folder.blob(digest)).exists();
+    assert!(has_order(&complete) && has_order(&partial) && !has_order(&gone));
+}
+
+#[test]
 fn a_file_without_a_digest_is_complete_with_its_last_block() {
     let scratch = Scratch::new();
     let folder = scratch.folder();

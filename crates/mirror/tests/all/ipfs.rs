@@ -246,6 +246,10 @@ async fn content_that_its_registry_gives_only_for_a_password_stays_private() {
     assert!(!answer.is_complete || answer.status != 200, "{}", answer.status);
     assert_ne!(answer.body, blobs[1]);
     assert!(public_cids(&again, &manifest).await[3].is_none());
+    // The request has not removed the layer of the private repository.
+    let hex = digest.hex();
+    let path = again.store.path().join("blobs/sha256").join(&hex[..2]).join(&hex);
+    assert_eq!(std::fs::read(path).unwrap(), blobs[1]);
 
     // containerd has pulled it with a password of its own.
     let of_containerd = folder.path().join("sha256");
@@ -259,6 +263,66 @@ async fn content_that_its_registry_gives_only_for_a_password_stays_private() {
     assert_eq!(beside.get(&format!("/v2/ipfs/{image}/manifests/v1")).await.status, 200);
     assert_eq!(beside.get(&format!("/v2/ipfs/{image}/blobs/{digest}")).await.status, 404);
     assert!(public_cids(&beside, &manifest).await[3].is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_of_the_fleet_does_not_become_public_by_the_name_of_a_peer() {
+    let (manifest, blobs) = image_of(&[content(1_500_000)]);
+    let server = registry((manifest.clone(), blobs.clone()), |_| None);
+    let upstreams = [url(&server)];
+    let first = mirror(&upstreams, fleet(Vec::new())).await;
+    pull(&first, &blobs).await;
+    // The folder of a peer names the layer, and has other bytes for it.
+    let digest = Digest::sha256(&blobs[1]);
+    let (blocks, image) = folder_of(&manifest, &[(digest.clone(), &content(1_500_001)[1..])]);
+    let (_peer, addresses) = peer(&blocks).await;
+    let join = vec![crate::fleet::address_of(&first).await];
+    let second = mirror(&upstreams, |settings| {
+        with_ipfs(&addresses)(settings);
+        fleet(join)(settings);
+    });
+    let second = second.await;
+    assert_eq!(second.get(&format!("/v2/ipfs/{image}/manifests/v1")).await.status, 200);
+    let answer = second.get(&format!("/v2/ipfs/{image}/blobs/{digest}")).await;
+    assert!(!answer.is_complete || answer.status != 200, "{}", answer.status);
+    assert!(public_cids(&second, &manifest).await[3].is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_word_of_a_host_of_the_fleet_does_not_make_a_stored_layer_public() {
+    let (manifest, blobs) = image_of(&[content(1_500_000)]);
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = is_down.clone();
+    let refuses =
+        move |_: &Received| down.load(Ordering::Relaxed).then(|| response("503 Down", &[], b""));
+    let server = registry((manifest.clone(), blobs.clone()), refuses);
+    let upstreams = [url(&server)];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.json");
+    let auth = r#"{"username":"me","password":"secret"}"#;
+    std::fs::write(&file, format!(r#"{{"auths":{{"registry.example":{auth}}}}}"#)).unwrap();
+    let member = |join: Vec<std::net::SocketAddr>, credentials: Vec<std::path::PathBuf>| {
+        move |settings: &mut MirrorSettings| {
+            with_ipfs(&[])(settings);
+            fleet(join)(settings);
+            settings.offline_ok = true;
+            settings.credentials = credentials;
+        }
+    };
+    let first = mirror(&upstreams, member(Vec::new(), Vec::new())).await;
+    pull(&first, &blobs).await;
+    all_cids(&first, &manifest).await;
+    let join = vec![crate::fleet::address_of(&first).await];
+    let second = mirror(&upstreams, member(join, vec![file])).await;
+    pull(&second, &blobs).await;
+    is_down.store(true, Ordering::Relaxed);
+    let path = format!("/v2/other/blobs/{}", Digest::sha256(&blobs[1]));
+    eventually_async("the first host tells the CID", async || {
+        let answer = second.get(&path).await;
+        assert_ne!(answer.status, 200);
+        answer.text().contains("cannot fetch the blob from IPFS peers")
+    })
+    .await;
 }
 
 /// A mirror without a registry, on the store of another one.

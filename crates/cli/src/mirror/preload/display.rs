@@ -11,6 +11,7 @@ use watchfire_report::units::binary_bytes;
 use super::{BlobProgress, Summary};
 use crate::live_lines::LiveLines;
 use crate::progress::{self, Step};
+use crate::serve::print_line;
 
 /// Prints lines, and draws bars below them on a terminal.
 #[derive(Default)]
@@ -30,7 +31,7 @@ impl Display {
     pub fn print(&mut self, line: &str) {
         self.end();
         if self.prints {
-            println!("{line}");
+            print_line(line);
         }
     }
 

@@ -16,6 +16,7 @@ use watchfire_types::Rng;
 
 use super::display::Display;
 use super::{Arguments, IMAGES_AT_ONCE, Summary, load_blobs};
+use crate::serve::print_line;
 
 /// How much the time between two questions differs, as a share. Otherwise all mirrors and images would ask together.
 const JITTER: f64 = 0.1;
@@ -30,6 +31,7 @@ struct Follower {
     platforms: Platforms,
     interval: Duration,
     json: bool,
+    /// The loads of one mirror.
     loads: Arc<Semaphore>,
     /// Until when each registry asks for no more requests.
     pauses: Arc<Mutex<HashMap<String, Instant>>>,
@@ -37,10 +39,11 @@ struct Follower {
 
 /// Follows all images at all mirrors. It ends only if a task panics.
 pub(super) async fn follow(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let (loads, pauses) = (Arc::new(Semaphore::new(IMAGES_AT_ONCE)), Arc::default());
+    let pauses = Arc::default();
     let mut following = JoinSet::new();
     for mirror in &arguments.mirror {
         let client = MirrorClient::new(mirror)?;
+        let loads = Arc::new(Semaphore::new(IMAGES_AT_ONCE));
         for image in &arguments.images {
             let mut seed = [0; 8];
             // Without randomness, all ask at the same time.
@@ -71,7 +74,8 @@ impl Follower {
         loop {
             let pause = self.pauses.lock().await.get(&self.image.registry).copied();
             if let Some(until) = pause {
-                tokio::time::sleep_until(until.into()).await;
+                let late = self.interval.mul_f64(JITTER * rng.fraction());
+                tokio::time::sleep_until((until + late).into()).await;
             }
             match self.load_if_new(before.as_ref()).await {
                 Ok(Some(digest)) => (before, error_before) = (Some(digest), None),
@@ -81,7 +85,7 @@ impl Follower {
                         let until = Instant::now() + time.min(RETRY_AFTER_MAX);
                         self.pauses.lock().await.insert(self.image.registry.clone(), until);
                     }
-                    // An error that lasts is told once.
+                    // A repeated error is printed once.
                     if error_before.as_ref() != Some(&error) {
                         self.print_error(&error);
                     }
@@ -131,30 +135,27 @@ impl Follower {
         let Follower { mirror, image, .. } = self;
         let (blobs, bytes) = loaded.loaded;
         if self.json {
-            return println!(
-                "{}",
-                serde_json::json!({
-                    "at": now(),
-                    "image": image.to_string(),
-                    "mirror": mirror,
-                    "digest": digest.to_string(),
-                    "before": before.map(ToString::to_string),
-                    "loaded_blobs": blobs,
-                    "loaded_bytes": bytes,
-                    "present_blobs": loaded.present.0,
-                    "present_bytes": loaded.present.1,
-                    "seconds": took.as_secs_f64(),
-                })
-            );
+            return print_line(serde_json::json!({
+                "at": now(),
+                "image": image.to_string(),
+                "mirror": mirror,
+                "digest": digest.to_string(),
+                "before": before.map(ToString::to_string),
+                "loaded_blobs": blobs,
+                "loaded_bytes": bytes,
+                "present_blobs": loaded.present.0,
+                "present_bytes": loaded.present.1,
+                "seconds": took.as_secs_f64(),
+            }));
         }
         let moved = before.map_or(String::new(), |before| format!(", before {before}"));
-        println!(
+        print_line(format_args!(
             "{} {image} at {mirror}: {digest}{moved}; loaded {} ({} blobs) in {:.1} s",
             now(),
             binary_bytes(bytes),
             count(blobs),
             took.as_secs_f64()
-        );
+        ));
     }
 
     fn print_error(&self, error: &str) {
@@ -163,7 +164,7 @@ impl Follower {
             let (at, image) = (now(), image.to_string());
             let line =
                 serde_json::json!({ "at": at, "image": image, "mirror": mirror, "error": error });
-            return println!("{line}");
+            return print_line(line);
         }
         eprintln!("{} error: cannot load {image} at {mirror}: {error}", now());
     }

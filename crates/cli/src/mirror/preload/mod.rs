@@ -18,6 +18,7 @@ use watchfire_mirror::client::{
 use watchfire_mirror::upstream::Registry;
 use watchfire_report::units::{binary_bytes, count};
 
+use crate::serve::print_line;
 use crate::signals::Signals;
 use display::Display;
 
@@ -140,7 +141,7 @@ async fn load(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let summary = load_blobs(&client, blobs, &mut display, &mut failures).await;
     display.end();
-    println!("{}", summary.text(arguments.images.len(), failures.len(), started.elapsed()));
+    print_line(summary.text(arguments.images.len(), failures.len(), started.elapsed()));
     for (image, error) in &failures {
         eprintln!("error: cannot load {}: {error}", arguments.images[*image]);
     }
