@@ -62,8 +62,10 @@ async fn open(
     let failed_pull = |error| pull_failed(shared, pull, digest, &error);
     let is_get = request.method == Method::GET;
     let in_parts = reads_part(request);
-    if complete.is_none() && is_get && shared.fleet.is_none() && shared.catalog.names(&id, digest) {
-        // The download asks the registry for this repository, so a check before it would ask twice.
+    let is_alone = shared.fleet.is_none() && !in_parts;
+    if complete.is_none() && is_get && is_alone && shared.catalog.names(&id, digest) {
+        // The download asks the registry for this repository, so a check before it would ask twice. A download of parts
+        // opens the blob before it has asked.
         let size = shared.catalog.size(&id, digest);
         let started = shared.downloads.start(source.clone(), digest, size, in_parts);
         let mut download = started.map_err(failed_pull)?;
