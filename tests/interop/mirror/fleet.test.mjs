@@ -244,7 +244,8 @@ describe('a fleet with credentials', () => {
       seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0
       return Math.floor((seed / 2 ** 32) * end)
     }
-    const ask = async (host, user, [digest, kind], method) => {
+    const ask = async (host, user, name, method) => {
+      const [digest, kind] = name
       const answer = await fetch(fleet.hosts[host].mirror.http(`/v2/${user}/app/${kind}/${digest}`), { method })
       const bytes = Buffer.from(await answer.arrayBuffer())
       const what = `${method} ${kind} ${digest} of ${user} at a host of ${owners[host]}`

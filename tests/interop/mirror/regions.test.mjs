@@ -238,11 +238,12 @@ describe('linked regions', () => {
     const image = await newImage([20 * MIB, 1000])
     await pull(eu, image)
     const links = [['eu', eu, 1]]
-    for (const [args, isGiven] of [
-      [[], false],
-      [credentials('other', 'guess'), false],
-      [credentials('same', 'secret'), true],
-    ]) {
+    const others = [
+      { args: [], isGiven: false },
+      { args: credentials('other', 'guess'), isGiven: false },
+      { args: credentials('same', 'secret'), isGiven: true },
+    ]
+    for (const { args, isGiven } of others) {
       const host = await fleet.add({ args: [...linked(isGiven ? 'us' : 'asia', links), ...args] })
       // The hosts of a region do not share what they pull with other credentials.
       await pull(host, image)
