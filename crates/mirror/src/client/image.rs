@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use watchfire_content::Cid;
 
-use crate::ipfs::IPFS;
+use crate::images::IPFS;
 use crate::oci::{Reference, Repository};
 
 /// An image of a registry.

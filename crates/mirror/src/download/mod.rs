@@ -28,7 +28,8 @@ pub use sources::{AskedHost, HostAnswer, Progress, RunningDownload};
 use waiting::WaitingReaders;
 
 use crate::fleet::Fleet;
-use crate::ipfs::{IPFS, Ipfs, IpfsFile};
+use crate::images::IPFS;
+use crate::ipfs::{Ipfs, IpfsFile};
 use crate::oci::Digest;
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
 use crate::upstream::UpstreamError;

@@ -18,8 +18,7 @@ use tokio::time::Instant;
 use watchfire_p2p::PeerId;
 
 use super::message::AccessProof;
-use crate::images::{Catalog, RepositoryId};
-use crate::ipfs::IPFS;
+use crate::images::{Catalog, IPFS, RepositoryId};
 use crate::oci::Digest;
 use crate::upstream::Upstream;
 

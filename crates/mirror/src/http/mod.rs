@@ -34,8 +34,8 @@ use tokio::time::Instant;
 
 use crate::download::Downloads;
 use crate::fleet::Fleet;
-use crate::images::{Access, Catalog, Flights, ManifestFetcher};
-use crate::ipfs::{IPFS, Ipfs};
+use crate::images::{Access, Catalog, Flights, IPFS, ManifestFetcher};
+use crate::ipfs::Ipfs;
 use crate::oci::{ApiError, ErrorCode, Resource};
 use crate::proxy::{Files, Origin};
 use crate::settings::MirrorSettings;

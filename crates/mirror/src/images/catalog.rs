@@ -23,10 +23,11 @@ use hashlink::LinkedHashMap;
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 
-use crate::ipfs::IPFS;
 use crate::oci::{Digest, Reference, Repository, Tag};
 use crate::store::{Folder, StoreError, age, unix_seconds};
 
+/// The name of IPFS where others have the name of a registry. No registry can have it.
+pub(crate) const IPFS: &str = "ipfs://";
 /// The most repositories that are kept. When the limit is reached, the one whose registry was asked first is
 /// removed; its next pull asks the registry again.
 const REPOSITORIES_MAX: usize = 10_000;

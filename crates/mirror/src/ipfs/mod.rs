@@ -35,7 +35,7 @@ use watchfire_content::{Block, Cid, Root};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_store::{LockedMemoryStore, Stores};
 
-use crate::images::{Accept, Catalog, RepositoryId};
+use crate::images::{Accept, Catalog, IPFS, RepositoryId};
 use crate::oci::{ByteRange, Digest, Manifest, Reference};
 use crate::store::{Blobs, BlockHash, Manifests, StoreError, hash_of};
 use crate::upstream::{BlobBody, MANIFEST_BYTES_MAX, Upstream, UpstreamError};
@@ -43,8 +43,6 @@ use dag::ManifestJson;
 use published::Published;
 use reader::{FileStream, Reader};
 
-/// The name of IPFS where others have the name of a registry. No registry can have it.
-pub(crate) const IPFS: &str = "ipfs://";
 /// Roots that are announced to content routing. Further ones are served, and not announced.
 const ANNOUNCED_MAX: usize = 1024;
 /// Announcements that run at the same time. The others wait.
