@@ -19,6 +19,8 @@ programs=$target/lazy
 # All nodes of a run have their folder in this one.
 shared=$LAB_FOLDER/..
 port=5000
+watchfire=${WATCHFIRE:-$target/release/watchfire}
+. "$(dirname "$LAB_PROGRAM")/../mirrors.sh"
 
 # The programs of a node end with it, also the shim of a container. The first process of the namespace gets the SIGTERM.
 if [ -z "${IN_NAMESPACE:-}" ]; then
@@ -33,16 +35,6 @@ if [ -z "${IN_NAMESPACE:-}" ]; then
   [ $status -lt 128 ] || { status=0; wait $child || status=$?; }
   exit $status
 fi
-
-# Waits until a command succeeds.
-wait_for() {
-  for _ in $(seq 1200); do
-    "$@" >/dev/null 2>&1 && return
-    sleep 0.05
-  done
-  echo "no success within 60 s: $*" >&2
-  exit 1
-}
 
 digest_of() { printf 'sha256:%s' "$(sha256sum "$1" | cut -d ' ' -f 1)"; }
 
@@ -104,18 +96,7 @@ fetch() {
   mount -t tmpfs tmpfs /run/containerd
   wait_for test -s "$shared/lazy.registry"
   read -r upstream digest < "$shared/lazy.registry"
-  if mkdir "$shared/lazy.first" 2>/dev/null; then
-    "$WATCHFIRE" mirror key > "$shared/lazy.key"
-    join=
-    echo "$LAB_ADDRESS:5001" > "$shared/lazy.join"
-  else
-    wait_for test -s "$shared/lazy.join"
-    join="--join $(cat "$shared/lazy.join")"
-  fi
-  # shellcheck disable=SC2086
-  "$WATCHFIRE" mirror --upstream "lab.example=http://$upstream" --listen 127.0.0.1:$port --store store --peer-listen "$LAB_ADDRESS:5001" \
-    --fleet-key "$shared/lazy.key" $join >&2 &
-  wait_for curl --silent --fail http://127.0.0.1:$port/v2/
+  start_mirror --upstream "lab.example=http://$upstream"
   mkdir -p hosts/lab.example
   printf 'server = "http://%s"\n[host."http://127.0.0.1:%s"]\ncapabilities = ["pull", "resolve"]\n' "$upstream" $port > hosts/lab.example/hosts.toml
   printf 'no_prometheus = true\nno_background_fetch = true\n[[resolver.host."lab.example".mirrors]]\nhost = "127.0.0.1:%s"\ninsecure = true\n' $port > stargz.toml
@@ -162,7 +143,6 @@ END
   echo '{"event":"held"}'
 }
 
-WATCHFIRE=${WATCHFIRE:-$target/release/watchfire}
 case ${1-} in
   seed) : "${LAB_PATHS:?$not_set}"; share ;;
   fetch) fetch "${2:?the snapshotter is stargz or overlayfs}" ;;

@@ -14,16 +14,7 @@ watchfire=${WATCHFIRE:-$(cd "$(dirname "$LAB_PROGRAM")/../../../target/release" 
 # All nodes of a run have their folder in this one.
 shared=$LAB_FOLDER/..
 export PATH="$PATH:/usr/sbin:/sbin"
-
-# Waits until a command succeeds.
-wait_for() {
-  for _ in $(seq 600); do
-    "$@" >/dev/null 2>&1 && return
-    sleep 0.1
-  done
-  echo "no success within 60 s: $*" >&2
-  exit 1
-}
+. "$(dirname "$LAB_PROGRAM")/../mirrors.sh"
 
 # Ends all programs of the node. The last event has the bytes of bodies that the server sent.
 stop() {
@@ -64,19 +55,7 @@ END
 fetch() {
   wait_for test -s "$shared/proxy.server"
   read -r server digest < "$shared/proxy.server"
-  if mkdir "$shared/proxy.first" 2>/dev/null; then
-    "$watchfire" mirror key > "$shared/proxy.key"
-    join=
-    echo "$LAB_ADDRESS:5001" > "$shared/proxy.join"
-  else
-    wait_for test -s "$shared/proxy.join"
-    join="--join $(cat "$shared/proxy.join")"
-  fi
-  # shellcheck disable=SC2086
-  "$watchfire" mirror --proxy-host "files.example=http://$server" --listen 127.0.0.1:5000 --store store --peer-listen "$LAB_ADDRESS:5001" \
-    --fleet-key "$shared/proxy.key" $join >&2 &
-  children=$!
-  wait_for curl --silent --fail http://127.0.0.1:5000/status
+  start_mirror --proxy-host "files.example=http://$server"
   echo '{"event":"ready"}'
   read -r _
   curl --silent --show-error --fail --output copy http://127.0.0.1:5000/proxy/files.example/file.bin >&2
