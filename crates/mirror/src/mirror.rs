@@ -106,17 +106,8 @@ impl Mirror {
         let manifests = Manifests::new(folder.clone(), blobs.clone());
         let manifest_fetcher =
             Arc::new(ManifestFetcher::new(upstreams.clone(), manifests.clone(), catalog.clone()));
-        let ipfs = match settings.ipfs.clone() {
-            Some(host) => {
-                let anonymous = MirrorSettings { credentials: Vec::new(), ..settings.clone() };
-                let anonymous = crate::mirror::upstreams(&anonymous).await?;
-                let both = upstreams.iter().cloned().zip(anonymous).collect();
-                let stores = (blobs.clone(), manifests.clone());
-                let started = Ipfs::start(host, stores, catalog.clone(), both).await;
-                Some(started.map_err(StartError::Ipfs)?)
-            }
-            None => None,
-        };
+        let stores = (blobs.clone(), manifests.clone());
+        let ipfs = start_ipfs(&settings, &upstreams, stores, catalog.clone()).await?;
         let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
         let access = Arc::new(Access::new(catalog.clone(), ttl, offline_ok));
         let fleet = match settings.fleet.clone() {
@@ -220,6 +211,20 @@ async fn upstreams(settings: &MirrorSettings) -> Result<Vec<Arc<Upstream>>, Star
         upstreams.push(Arc::new(upstream));
     }
     Ok(upstreams)
+}
+
+async fn start_ipfs(
+    settings: &MirrorSettings,
+    upstreams: &[Arc<Upstream>],
+    stores: (Arc<Blobs>, Manifests),
+    catalog: Arc<Catalog>,
+) -> Result<Option<Arc<Ipfs>>, StartError> {
+    let Some(host) = settings.ipfs.clone() else { return Ok(None) };
+    let anonymous = MirrorSettings { credentials: Vec::new(), ..settings.clone() };
+    let anonymous = self::upstreams(&anonymous).await?;
+    let both = upstreams.iter().cloned().zip(anonymous).collect();
+    let started = Ipfs::start(host, stores, catalog, both).await;
+    started.map(Some).map_err(StartError::Ipfs)
 }
 
 fn origins(settings: &MirrorSettings) -> Result<Vec<Arc<Origin>>, StartError> {

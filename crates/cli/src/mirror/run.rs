@@ -341,6 +341,15 @@ impl Options {
                 link.region
             );
         }
+        let has_two_prices = |link: &&RegionLink| {
+            links.iter().any(|other| other.region == link.region && other.price != link.price)
+        };
+        if let Some(link) = links.iter().find(has_two_prices) {
+            anyhow::bail!(
+                "cannot link the region {}: its --region-link options name two prices; write the same one",
+                link.region
+            );
+        }
         let default = MirrorSettings::default();
         let store = self.store.clone().unwrap_or(default.store);
         Ok(Some(FleetSettings {
@@ -415,6 +424,14 @@ mod tests {
             };
             assert!(error(wrong).contains("cannot use --registry-price"));
         }
+        let two_prices = Options {
+            peer_listen,
+            fleet_key: Some("/nonexistent/key".into()),
+            region: Some("us".into()),
+            region_link: vec!["eu=10.1.0.1:5001,price=2".into(), "eu=10.1.0.2:5001".into()],
+            ..Options::default()
+        };
+        assert!(error(two_prices).contains("cannot link the region eu"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One blob as its coordinator sees it: its hosts, the segments that they have, and the leases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -165,6 +165,11 @@ impl<P: Copy + Ord + Debug> Blob<P> {
         report: &Report,
         leases_max: usize,
     ) -> Vec<u32> {
+        let mut own: Vec<u32> = self.held_by(id).collect();
+        let Some(place) = self.places.get(&id).copied() else { return own };
+        if report.wanted_leases == 0 || self.leases.len() >= leases_max {
+            return own;
+        }
         let has_holder = || (0..self.hosts.len()).any(|place| self.may_ask(id, place));
         // A segment counts as free if the others that have it do not send it.
         let takes_held = report.is_stalled && !(report.wants_holder && has_holder());
@@ -177,13 +182,12 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             false if is_early => 1,
             false => (leases_max / downloading.max(1)).max(1),
         };
-        let with_lease: BTreeSet<P> = self.leases.values().copied().collect();
-        let is_waiting =
-            |host: &&Host<P>| host.wants_leases && host.id != id && !with_lease.contains(&host.id);
-        let waiting = self.hosts.iter().filter(is_waiting);
+        let has_lease = |id: P| self.leases.values().any(|holder| *holder == id);
+        let waiting = self
+            .hosts
+            .iter()
+            .filter(|host| host.wants_leases && host.id != id && !has_lease(host.id));
         let least = waiting.map(|host| host.granted).min().unwrap_or(u32::MAX);
-        let Some(place) = self.places.get(&id).copied() else { return Vec::new() };
-        let mut own: Vec<u32> = self.held_by(id).collect();
         let wanted = own.len() + report.wanted_leases as usize;
         let mut first = report.first;
         while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use watchfire_bitswap::Want;
 use watchfire_content::Block;
-use watchfire_fleet::{Learned, SEGMENT_BLOCKS};
+use watchfire_fleet::Learned;
 use watchfire_p2p::{BlockSession, PeerId};
 
 use super::DownloadError;
@@ -94,8 +94,10 @@ impl SpreadTask {
 
     pub(super) fn want(&mut self, block: usize, hash: [u8; 32]) -> Option<Want> {
         let blob = &self.connection.blob;
-        let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
-        if blob.has_block(block) || is_leased || (self.is_starting && !self.is_needed(block)) {
+        if blob.has_block(block)
+            || self.is_leased(block)
+            || (self.is_starting && !self.is_needed(block))
+        {
             return None;
         }
         let len = u32::try_from(blob.block_range(block).1).ok();

@@ -64,6 +64,27 @@ pub(super) struct Neighbour {
     pub(super) empty_answers: u32,
 }
 
+/// A count of arrivals, and since when it is the same.
+struct Arrivals {
+    count: u64,
+    since: Instant,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Arrivals { count: 0, since: Instant::now() }
+    }
+}
+
+impl Arrivals {
+    fn unchanged_for(&mut self, count: u64) -> Duration {
+        if count != self.count {
+            *self = Arrivals { count, since: Instant::now() };
+        }
+        self.since.elapsed()
+    }
+}
+
 pub(super) struct SpreadTask {
     pub(super) task: Arc<Task>,
     pub(super) fleet: Arc<Fleet>,
@@ -82,10 +103,10 @@ pub(super) struct SpreadTask {
     pub(super) upstream_failed: Option<(Instant, DownloadError)>,
     pub(super) progress_at: Instant,
     pub(super) blocks_before: usize,
-    /// The arrivals at all hosts, and since when there were no more.
-    pub(super) arrivals: (u64, Instant),
-    /// The arrivals of all blobs at this host, and since when there were no more.
-    pub(super) link_arrivals: (u64, Instant),
+    /// The arrivals of the blob at all hosts.
+    arrivals: Arrivals,
+    /// The arrivals of all blobs at this host.
+    link_arrivals: Arrivals,
     /// The holders that did not send the small blob.
     pub(super) failed_holders: BTreeSet<PeerId>,
     /// The block that a reader waits for, and since when.
@@ -141,8 +162,8 @@ impl SpreadTask {
             upstream_failed: None,
             progress_at: Instant::now(),
             blocks_before: 0,
-            arrivals: (0, Instant::now()),
-            link_arrivals: (0, Instant::now()),
+            arrivals: Arrivals::default(),
+            link_arrivals: Arrivals::default(),
             failed_holders: BTreeSet::new(),
             waited_for: None,
             is_growing: false,
@@ -272,18 +293,7 @@ impl SpreadTask {
                 }
                 asked = async { reporting.as_mut().expect("checked").await }, if reporting.is_some() => {
                     reporting = None;
-                    report_at = Instant::now() + REPORT_INTERVAL;
-                    match asked {
-                        Ok(assignment) => {
-                            report_at = Instant::now() + assignment.report_within;
-                            self.note_progress(&assignment);
-                            self.apply(&session, assignment).await?;
-                            if self.needs_other_segment() {
-                                report_at = Instant::now();
-                            }
-                        }
-                        Err(error) => tracing::debug!(digest = %self.task.digest, %error, "no coordinator answers"),
-                    }
+                    report_at = Instant::now() + self.handle_answer(&session, asked).await?;
                 }
                 Some(ended) = self.fetching.join_next() => {
                     let (segment, result) = match ended {
@@ -323,6 +333,25 @@ impl SpreadTask {
         }
     }
 
+    /// Does what the coordinator says. Returns when to report again.
+    async fn handle_answer(
+        &mut self,
+        session: &BlockSession,
+        answer: Result<Assignment<PeerId>, FleetError>,
+    ) -> Result<Duration, DownloadError> {
+        let assignment = match answer {
+            Ok(assignment) => assignment,
+            Err(error) => {
+                tracing::debug!(digest = %self.task.digest, %error, "no coordinator answers");
+                return Ok(REPORT_INTERVAL);
+            }
+        };
+        let report_within = assignment.report_within;
+        self.note_progress(&assignment);
+        self.apply(session, assignment).await?;
+        Ok(if self.needs_other_segment() { Duration::ZERO } else { report_within })
+    }
+
     /// Whether the blob is complete or wrong, or has to be fetched alone. Fails if the registry fails and no host
     /// sends anything.
     fn is_over(&mut self) -> Result<bool, DownloadError> {
@@ -343,23 +372,25 @@ impl SpreadTask {
         }
     }
 
+    /// Whether this host fetches the segment of a block from the registry.
+    pub(super) fn is_leased(&self, block: usize) -> bool {
+        self.leases.contains_key(&segment_of(block))
+    }
+
     /// Whether nothing has arrived at any host for this time.
     fn has_no_arrivals_for(&mut self, time: Duration) -> bool {
         let arrivals = self.spread.progress.count();
         let is_paused = self.is_starting && self.task.waiting.first(|_| true).is_none();
-        if arrivals != self.arrivals.0 || is_paused {
-            self.arrivals = (arrivals, Instant::now());
+        if is_paused {
+            self.arrivals.since = Instant::now();
         }
-        self.arrivals.1.elapsed() >= self.fleet.extend(time)
+        self.arrivals.unchanged_for(arrivals) >= self.fleet.extend(time)
     }
 
     /// Whether nothing has arrived for this time at this host, of any blob. On a busy link, a blob waits for others.
     fn has_quiet_link_for(&mut self, time: Duration) -> bool {
         let arrivals = self.task.downloads.arrivals();
-        if arrivals != self.link_arrivals.0 {
-            self.link_arrivals = (arrivals, Instant::now());
-        }
-        self.link_arrivals.1.elapsed() >= self.fleet.extend(time)
+        self.link_arrivals.unchanged_for(arrivals) >= self.fleet.extend(time)
     }
 
     /// Whether the other hosts send nothing.
@@ -382,7 +413,6 @@ impl SpreadTask {
             true => self.unknown_needed(is_stalled),
             false => self.task.waiting.first(missing),
         };
-        let segment_of = |block: usize| (block / SEGMENT_BLOCKS) as u32;
         // `needs_other_segment` compares it, and does not know whether this host is stalled.
         let needed = self.unknown_needed(false).filter(|_| self.is_starting);
         self.needed_segment = needed.map(segment_of);
@@ -492,6 +522,10 @@ impl SpreadTask {
             self.fleet.set_urgent(&self.task.digest, vec![cid_of(hash)]).await;
         }
     }
+}
+
+pub(super) const fn segment_of(block: usize) -> u32 {
+    (block / SEGMENT_BLOCKS) as u32
 }
 
 pub(super) fn blocks_of(segment: u32, blocks: usize) -> std::ops::Range<usize> {

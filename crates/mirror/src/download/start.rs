@@ -9,12 +9,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use watchfire_fleet::SEGMENT_BLOCKS;
 use watchfire_p2p::BlockSession;
 
 use super::DownloadError;
 use super::connection::Connection;
-use super::spread::{SpreadTask, blocks_of, fetch_blocks};
+use super::spread::{SpreadTask, blocks_of, fetch_blocks, segment_of};
 
 /// How long a lease is kept after its last block, so that the others learn the hash before they may fetch the block too.
 const LEASE_TAIL: Duration = Duration::from_millis(100);
@@ -30,10 +29,8 @@ impl SpreadTask {
 
     /// A block that the start needs, and that has to come from the registry: no host names its hash, or none sends it.
     pub(super) fn unknown_needed(&self, is_stalled: bool) -> Option<usize> {
-        let is_wanted = |block| {
-            let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
-            !is_leased && is_unknown(&self.connection, block, is_stalled)
-        };
+        let is_wanted =
+            |block| !self.is_leased(block) && is_unknown(&self.connection, block, is_stalled);
         self.connection.needed(is_wanted).map(|blocks| blocks.start)
     }
 
@@ -56,8 +53,7 @@ impl SpreadTask {
     /// The first blocks that a reader waits for, whose hashes are known, and that are not requested yet.
     fn unrequested(&self) -> Option<Range<usize>> {
         self.task.waiting.first_range(|block| {
-            let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
-            !is_leased
+            !self.is_leased(block)
                 && !self.wanted.contains(&block)
                 && !self.connection.blob.has_block(block)
                 && self.spread.known.get(block).is_some()
@@ -67,7 +63,7 @@ impl SpreadTask {
     /// Whether the start needs another segment than the last report named.
     pub(super) fn needs_other_segment(&self) -> bool {
         let block = self.unknown_needed(false).filter(|_| self.is_starting);
-        let segment = block.map(|block| (block / SEGMENT_BLOCKS) as u32);
+        let segment = block.map(segment_of);
         segment.is_some() && segment != self.needed_segment
     }
 

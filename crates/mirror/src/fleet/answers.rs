@@ -45,8 +45,8 @@ pub(super) async fn answer_all(fleet: Arc<Fleet>) {
                 Ok((head, _)) => answer(&fleet, request.peer, head).await,
                 Err(error) => {
                     tracing::debug!(peer = %request.peer, %error, "an invalid request");
-                    // A host of a later version may ask something new. Without an answer it would pass this
-                    // host over.
+                    // A host of a later version may ask something new. Without an answer it would stop
+                    // asking this one.
                     (Response::Absent, Bytes::new())
                 }
             };
@@ -55,6 +55,23 @@ pub(super) async fn answer_all(fleet: Arc<Fleet>) {
             drop(permit);
         });
     }
+}
+
+fn note_announcements(fleet: &Fleet, from: PeerId, keys: &[String]) {
+    let now = fleet.now();
+    let mut coordinator = fleet.coordinator.lock();
+    for key in keys.iter().take(ANNOUNCEMENTS_MAX).filter_map(|key| key.parse().ok()) {
+        coordinator.handle_announcement(now, &key, from);
+    }
+    drop(coordinator);
+    fleet.reported.notify_waiters();
+}
+
+fn other_holders(fleet: &Fleet, from: PeerId, digest: &Digest) -> Response {
+    // One more, because the asking host may be among them.
+    let holders = fleet.coordinator.lock().holders(digest, HOLDERS_MAX + 1);
+    let others = holders.into_iter().filter(|holder| *holder != from).take(HOLDERS_MAX);
+    Response::Holders { hosts: others.map(|peer| fleet.contact(peer)).collect() }
 }
 
 pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Response, Bytes) {
@@ -77,13 +94,7 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             if from != fleet.host.peer_id() {
                 fleet.note_contact(Contact { id: from, addresses });
             }
-            let now = fleet.now();
-            let mut coordinator = fleet.coordinator.lock();
-            for key in keys.iter().take(ANNOUNCEMENTS_MAX).filter_map(|key| key.parse().ok()) {
-                coordinator.handle_announcement(now, &key, from);
-            }
-            drop(coordinator);
-            fleet.reported.notify_waiters();
+            note_announcements(fleet, from, &keys);
             empty(Response::Done)
         }
         Request::Holders { digest, is_final } => {
@@ -95,10 +106,7 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             if from == fleet.host.peer_id() || !is_final {
                 ask_successors(fleet, &digest).await;
             }
-            // One more, because the asking host may be among them.
-            let holders = fleet.coordinator.lock().holders(&digest, HOLDERS_MAX + 1);
-            let others = holders.into_iter().filter(|holder| *holder != from).take(HOLDERS_MAX);
-            empty(Response::Holders { hosts: others.map(|peer| fleet.contact(peer)).collect() })
+            empty(other_holders(fleet, from, &digest))
         }
         Request::Hashes { digest, list, after, is_whole, access } => {
             let running = fleet.downloads.lock().get(&digest).filter(|_| !is_whole).cloned();

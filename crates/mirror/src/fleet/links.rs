@@ -94,7 +94,7 @@ impl FromStr for RegionLink {
     }
 }
 
-/// What this host got from another region.
+/// A linked region, and the bytes that this host got from it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RegionStatus {
     pub name: String,
@@ -117,7 +117,7 @@ pub(crate) struct LinkedRegion {
     received_bytes: AtomicU64,
 }
 
-/// What this host wants to know of a region.
+/// A question to a region: whether it has a blob and gives it to this host.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     fleet: &'a Fleet,
@@ -133,7 +133,7 @@ struct Answer {
     content: Option<RegionContent>,
 }
 
-/// What a holder told of a complete blob.
+/// The answer of a holder of a complete blob.
 #[derive(Clone, Debug)]
 pub(crate) enum RegionContent {
     /// The hashes of all blocks.
@@ -255,7 +255,7 @@ impl LinkedRegion {
         answers.insert(digest.clone(), Answer { until: Instant::now() + time, content });
     }
 
-    /// What the region has of a blob, if it has all and this host may get it.
+    /// The content of a blob, if the region has all of it and this host may get it.
     async fn find(self: &Arc<Self>, question: Question<'_>) -> Option<RegionContent> {
         let (now, digest) = (Instant::now(), question.digest);
         let kept = self.answers.lock().get(digest).cloned();

@@ -279,6 +279,11 @@ impl Fleet {
         manifest_fetcher: Arc<ManifestFetcher>,
         access: Arc<Access>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
+        if settings.key_before == Some(settings.key) {
+            tracing::warn!(
+                "--fleet-key and --fleet-key-before have the same key; the new key belongs in --fleet-key"
+            );
+        }
         let HostStores { blobs, manifests, catalog, files, ipfs } = stores;
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
         // Blocks go into the blobs, so the host's own store is empty.

@@ -85,7 +85,7 @@ async fn open(
     let (size, source, complete) = match checked {
         Ok(size) => (size, source, complete),
         Err(error) => {
-            // What strangers may have needs no right.
+            // A public blob needs no right.
             let file = match error.is_outage() {
                 true => shared.downloads.file_of(digest).await,
                 false => None,

@@ -22,8 +22,12 @@ use crate::status::Kind;
 
 /// The CID of the image that a request is for; `None` for an image of a registry.
 pub(super) fn image_of(resource: &Resource) -> Option<Cid> {
-    let (Resource::Manifest(repository, _) | Resource::Blob(repository, _)) = resource else {
-        return None;
+    let repository = match resource {
+        Resource::Root => return None,
+        Resource::Manifest(repository, _)
+        | Resource::Blob(repository, _)
+        | Resource::Tags(repository)
+        | Resource::Referrers(repository, _) => repository,
     };
     // A registry may be in front.
     let mut parts = repository.as_str().rsplit('/');
@@ -55,7 +59,10 @@ pub(super) async fn answer(
                 let file = ipfs.find_blob(image, digest).await.map_err(unknown)?;
                 blob(shared, ipfs, file, digest, request, deadline).await
             }
-            _ => Err(ApiError::new(ErrorCode::NameUnknown, "an image of IPFS has no lists")),
+            _ => {
+                let none = "an image of IPFS has no tags and no referrers: pull it by its CID";
+                Err(ApiError::new(ErrorCode::NameUnknown, none))
+            }
         }
     };
     let late = |_| Err(unknown(IpfsError::NoBlock { cid: image.clone(), waited }));

@@ -351,7 +351,7 @@ fn read(path: &Path) -> Option<(RepositoryId, Record)> {
     let mut changes =
         text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     let Some(Change::Repository { registry, repository }) = changes.next() else { return None };
-    // What IPFS peers sent is public.
+    // Content from IPFS peers is public.
     let read_at = if registry == IPFS { 0 } else { unix_seconds() };
     let mut record = Record { lines: 1, read_at, ..Record::default() };
     for change in changes {

@@ -129,7 +129,7 @@ pub(crate) struct Ipfs {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What one look at the store has learned about registries.
+/// The state of registries, as one look at the store has learned it.
 #[derive(Default)]
 struct Round {
     /// The registries that do not answer.
@@ -262,13 +262,10 @@ impl Ipfs {
 
     /// Compares the published content with the store.
     async fn publish(&self) {
-        let manifests: BTreeSet<_> = self.manifests.digests().into_iter().collect();
-        let blobs = self.blobs.digests().into_iter().filter(|one| !self.blobs.has_part(one));
-        let of_containerd = self.blobs.containerd_digests().unwrap_or_default().into_iter();
-        // containerd has manifests among its blobs.
-        let of_containerd = of_containerd.filter(|digest| !manifests.contains(digest));
-        let mut stored: BTreeSet<_> = blobs.chain(of_containerd).map(Content::Blob).collect();
-        stored.extend(manifests.into_iter().map(Content::Manifest));
+        let (blobs, manifests) = (self.blobs.clone(), self.manifests.clone());
+        let listed = tokio::task::spawn_blocking(move || stored(&blobs, &manifests)).await;
+        // It fails only while the mirror stops.
+        let Ok(stored) = listed else { return };
         let published = self.published.roots().into_iter().map(|(content, _)| content);
         let is_gone = |one: &Content| !matches!(one, Content::Image(_)) && !stored.contains(one);
         self.withdraw(published.filter(is_gone).collect()).await;
@@ -469,6 +466,17 @@ async fn announce_all(ipfs: Weak<Ipfs>) {
         drop(ipfs);
         sleep(ANNOUNCE_INTERVAL).await;
     }
+}
+
+/// The complete content of the store.
+fn stored(blobs: &Blobs, manifests: &Manifests) -> BTreeSet<Content> {
+    let manifests: BTreeSet<_> = manifests.digests().into_iter().collect();
+    let complete = blobs.digests().into_iter().filter(|one| !blobs.has_part(one));
+    let of_containerd = blobs.containerd_digests().unwrap_or_default().into_iter();
+    // containerd has manifests among its blobs.
+    let of_containerd = of_containerd.filter(|digest| !manifests.contains(digest));
+    let complete = complete.chain(of_containerd).map(Content::Blob);
+    complete.chain(manifests.iter().cloned().map(Content::Manifest)).collect()
 }
 
 fn with_places((root, nodes): (Root, Vec<Block>)) -> (Root, Places) {

@@ -65,6 +65,15 @@ fn registry(
     })
 }
 
+/// A registry that is down while the flag is set.
+fn registry_with_outages(content: (Vec<u8>, Vec<Vec<u8>>)) -> (HttpServer, Arc<AtomicBool>) {
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = is_down.clone();
+    let refuses =
+        move |_: &Received| down.load(Ordering::Relaxed).then(|| response("503 Down", &[], b""));
+    (registry(content, refuses), is_down)
+}
+
 fn url(server: &HttpServer) -> String {
     format!("registry.example=http://{}", server.address)
 }
@@ -291,11 +300,7 @@ async fn a_layer_of_the_fleet_does_not_become_public_by_the_name_of_a_peer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_word_of_a_host_of_the_fleet_does_not_make_a_stored_layer_public() {
     let (manifest, blobs) = image_of(&[content(1_500_000)]);
-    let is_down = Arc::new(AtomicBool::new(false));
-    let down = is_down.clone();
-    let refuses =
-        move |_: &Received| down.load(Ordering::Relaxed).then(|| response("503 Down", &[], b""));
-    let server = registry((manifest.clone(), blobs.clone()), refuses);
+    let (server, is_down) = registry_with_outages((manifest.clone(), blobs.clone()));
     let upstreams = [url(&server)];
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.json");
@@ -363,6 +368,11 @@ async fn a_cid_without_a_peer_and_one_that_is_no_image_are_errors_that_say_so() 
         assert_eq!(answer.status, 404, "{cid}");
         assert!(answer.text().contains(cause), "{}", answer.text());
     }
+    for list in ["tags/list".to_owned(), format!("referrers/{}", Digest::sha256(b"a"))] {
+        let answer = alone.get(&format!("/v2/ipfs/{no_image}/{list}")).await;
+        assert_eq!(answer.status, 404, "{list}");
+        assert!(answer.text().contains("no tags and no referrers"), "{}", answer.text());
+    }
     let off = mirror(&["registry.example".to_owned()], |_| {}).await;
     let answer = off.get(&format!("/v2/ipfs/{no_image}/manifests/v1?ns=ipfs%3A%2F%2F")).await;
     assert!(answer.text().contains("--ipfs"), "{}", answer.text());
@@ -371,11 +381,7 @@ async fn a_cid_without_a_peer_and_one_that_is_no_image_are_errors_that_say_so() 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_registry_is_down_a_host_asks_its_fleet_for_the_cid_and_peers_for_the_blob() {
     let (manifest, blobs) = image_of(&[content(2_500_000)]);
-    let is_down = Arc::new(AtomicBool::new(false));
-    let down = is_down.clone();
-    let refuses =
-        move |_: &Received| down.load(Ordering::Relaxed).then(|| response("503 Down", &[], b""));
-    let server = registry((manifest.clone(), blobs.clone()), refuses);
+    let (server, is_down) = registry_with_outages((manifest.clone(), blobs.clone()));
     let upstreams = [url(&server)];
     // It is not in the fleet.
     let holder = mirror(&upstreams, with_ipfs(&[])).await;
