@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub use http::{Answer, Request, exchange};
 pub use memory::{CountingAllocator, allocated, peak_of};
 pub use phoenix::{Client, UPGRADE, text_frame};
-pub use process::{is_running, signal};
+pub use process::{is_running, signal, write_program};
 pub use server::{HttpServer, Received, answer_requests, response, serve, serve_http};
 
 /// The longest wait of a test. Only a test that fails waits this long, even on a busy machine.

@@ -1,7 +1,23 @@
 //! Other processes.
 
 use std::fs;
-use std::process::Command;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Writes a program. Another process writes it: a child that another thread starts in the meantime would inherit the
+/// open file, and the system runs no file that is open for writing.
+#[track_caller]
+pub fn write_program(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+    let mut install = Command::new("install");
+    install.args(["-D", "-m", "755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped());
+    let mut install = install.spawn().expect("there is `install`");
+    let mut input = install.stdin.take().expect("it is a pipe");
+    input.write_all(content.as_ref()).expect("`install` reads");
+    drop(input);
+    let installed = install.wait().expect("it can be waited for");
+    assert!(installed.success(), "{}", path.as_ref().display());
+}
 
 /// Sends a signal to a process, such as `-TERM`.
 #[track_caller]

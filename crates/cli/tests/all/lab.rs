@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use watchfire_testkit::eventually;
+use watchfire_testkit::{eventually, write_program};
 
 use serde_json::Value;
 
@@ -306,10 +306,8 @@ fn the_simulator_is_compared_with_processes() {
 #[test]
 fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
     let folder = Folder::new();
-    let program = folder.join("ends-at-once");
-    fs::write(&program, "#!/bin/sh\necho no thanks >&2\nexit 7\n").unwrap();
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&program, executable).unwrap();
+    let program = "#!/bin/sh\necho no thanks >&2\nexit 7\n";
+    write_program(folder.join("ends-at-once"), program);
     let text_with = TEXT.replace(
         "count = 3 }",
         "count = 2 },\n { name = \"broken\", labels = [\"peers\"], peer = \"broken\" }",

@@ -1,13 +1,12 @@
 //! Nodes and agents on other hosts, over a real `sshd` on loopback.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
-use watchfire_testkit::eventually;
+use watchfire_testkit::{eventually, write_program};
 
 use super::lab::TEXT as EXPERIMENT;
 use super::support::{Listening, Scratch, killed_when, succeeded, text};
@@ -139,8 +138,7 @@ fn nodes_of_all_hosts_get_the_object_and_nothing_is_left_there() {
     sshd.assert_clean();
 
     // The same hosts from a program, and from the experiment.
-    sshd.scratch.file("provision", "#!/bin/sh\necho one\n");
-    fs::set_permissions(sshd.scratch.join("provision"), Permissions::from_mode(0o755)).unwrap();
+    write_program(sshd.scratch.join("provision"), "#!/bin/sh\necho one\n");
     succeeded(sshd.output(&["--hosts-from", "./provision"]));
     sshd.scratch.file("one.toml", format!("hosts = ['two 127.0.0.1']\n{EXPERIMENT}"));
     succeeded(sshd.output(&[]));

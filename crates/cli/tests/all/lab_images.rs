@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use watchfire_testkit::eventually;
+use watchfire_testkit::{eventually, write_program};
 
 use super::support::{Scratch, killed_when, programs_in, succeeded};
 
@@ -195,9 +195,7 @@ fn a_lab_that_is_killed_leaves_no_engine_and_no_mount() {
 fn an_engine_that_does_not_start_fails_its_host_alone() {
     let folder = Scratch::new();
     folder.file("images.toml", ENGINES);
-    folder.file("bin/containerd", "#!/bin/sh\necho no room >&2\nexit 7\n");
-    let script = folder.join("bin/containerd");
-    fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(folder.join("bin/containerd"), "#!/bin/sh\necho no room >&2\nexit 7\n");
     let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
     let run = [&RUN[..], &["--trial", "nginx"]].concat();
     let output = folder.command(&run).env("PATH", path).output().unwrap();

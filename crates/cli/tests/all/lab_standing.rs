@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use watchfire_testkit::{eventually, is_running};
+use watchfire_testkit::{eventually, is_running, write_program};
 
 use super::support::{Scratch, WATCHFIRE, succeeded, text};
 
@@ -87,7 +87,7 @@ fn a_node_keeps_its_store_when_its_program_is_replaced_and_the_others_run_on() {
     assert!((1 << 20..=2 << 20).contains(&sent), "{sent}");
 
     let before = lab.processes();
-    fs::copy(WATCHFIRE, lab.0.join("other")).unwrap();
+    write_program(lab.0.join("other"), fs::read(WATCHFIRE).unwrap());
     let swapped = text(&succeeded(lab.lab(&["swap", "--on", "pair", "peers-2", "./other"])).stdout);
     assert_eq!(swapped, "1 replaced: peers-2\n");
     let after = lab.processes();

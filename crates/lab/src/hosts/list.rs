@@ -178,8 +178,7 @@ fn read_list(input: impl Read) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
+    use watchfire_testkit::write_program;
 
     use super::*;
 
@@ -212,8 +211,7 @@ mod tests {
             ("echo host; exit 3", "it ended with exit status: 3"),
         ] {
             let program = folder.join("hosts");
-            fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+            write_program(&program, format!("#!/bin/sh\n{script}\n"));
             let error = Hosts::from_program(&program).unwrap_err().to_string();
             assert!(error.contains(problem), "{script}: {error}");
         }

@@ -12,7 +12,7 @@ use watchfire_store::{LockedMemoryStore, Stores, WriteBlocks as _};
 use watchfire_testkit::{HttpServer, Received, eventually_async, response};
 
 use crate::fleet::fleet;
-use crate::support::{DOCKER, TestMirror, head_only, manifest_response, mirror};
+use crate::support::{DOCKER, TestMirror, head_only, manifest_response, mirror, start};
 
 fn host(bootstrap: &[String]) -> HostSettings {
     HostSettings {
@@ -341,14 +341,7 @@ async fn restart(
         ..MirrorSettings::default()
     };
     change(&mut settings);
-    let mut started = None;
-    // Threads of the mirror that stopped may still hold the store.
-    eventually_async("the store is free", async || {
-        started = watchfire_mirror::Mirror::new(settings.clone()).start().await.ok();
-        started.is_some()
-    })
-    .await;
-    started.unwrap()
+    start(settings).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

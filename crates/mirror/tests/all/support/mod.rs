@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 
 use tempfile::TempDir;
 use watchfire_mirror::oci::Digest;
-use watchfire_mirror::{Mirror, MirrorSettings, RunningMirror};
-use watchfire_testkit::{Answer, Received, Request, answer_requests, response, serve};
+use watchfire_mirror::{Mirror, MirrorSettings, RunningMirror, StartError, StoreError};
+use watchfire_testkit::{
+    Answer, Received, Request, answer_requests, eventually_async, response, serve,
+};
 
 pub const DOCKER: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
@@ -82,8 +84,22 @@ pub async fn mirror(upstreams: &[String], change: impl FnOnce(&mut MirrorSetting
         ..MirrorSettings::default()
     };
     change(&mut settings);
-    let running = Mirror::new(settings).start().await.expect("the mirror starts");
+    let running = start(settings).await;
     TestMirror { running, store }
+}
+
+/// Starts a mirror. Threads of a mirror that stopped may hold the store for a moment.
+pub async fn start(settings: MirrorSettings) -> RunningMirror {
+    let mut started = None;
+    eventually_async("the store is free", async || {
+        started = match Mirror::new(settings.clone()).start().await {
+            Err(StartError::Store(StoreError::InUse { .. })) => None,
+            other => Some(other.expect("the mirror starts")),
+        };
+        started.is_some()
+    })
+    .await;
+    started.expect("it has started")
 }
 
 impl TestMirror {
