@@ -13,7 +13,12 @@ use crate::fleet::start_fleet;
 use crate::starts::range_of;
 use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_response, mirror};
 
-const FILES: usize = 64;
+/// Few enough blocks differ for a tenth.
+const MANY: usize = 64;
+/// Enough for the reuse of an older version.
+const FEW: usize = 12;
+/// The file that changes.
+const CHANGED: usize = 7;
 const FILE_BYTES: usize = 1 << 20;
 
 fn gzip(bytes: &[u8], level: Compression) -> Vec<u8> {
@@ -43,11 +48,11 @@ fn with_toc(mut layer: Vec<u8>, toc: &[u8], toc_offset: Option<usize>) -> Vec<u8
     layer
 }
 
-/// The files of a layer: its members, and the entries of its TOC.
-fn files(changed: Option<usize>) -> (Vec<u8>, Vec<String>) {
+/// So many files of a layer: its members, and the entries of its TOC.
+fn files(count: usize, changed: Option<usize>) -> (Vec<u8>, Vec<String>) {
     let (mut layer, mut entries) =
         (gzip(b"the header of the first file", Compression::none()), Vec::new());
-    for file in 0..FILES {
+    for file in 0..count {
         let is_changed = changed == Some(file);
         let seed = if is_changed { 1_000 + file } else { file };
         let content = bytes_of(seed, FILE_BYTES + if is_changed { 5_000 } else { 0 });
@@ -69,8 +74,8 @@ fn toc(entries: &[String]) -> Vec<u8> {
     format!(r#"{{"version":1,"entries":[{}]}}"#, entries.join(",")).into_bytes()
 }
 
-fn layer(changed: Option<usize>) -> Vec<u8> {
-    let (layer, entries) = files(changed);
+fn layer(count: usize, changed: Option<usize>) -> Vec<u8> {
+    let (layer, entries) = files(count, changed);
     with_toc(layer, &toc(&entries), None)
 }
 
@@ -134,14 +139,14 @@ impl Registry {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_with_one_other_file_moves_a_tenth_of_its_bytes() {
-    let registry = registry(vec![layer(None), layer(Some(20))]);
+    let registry = registry(vec![layer(MANY, None), layer(MANY, Some(CHANGED))]);
     let share = registry.share_for_update(&[registry.host().await]).await;
     assert!(share <= 0.1, "the registry sent {share}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_fetches_what_is_new_in_a_version_once() {
-    let registry = registry(vec![layer(None), layer(Some(20))]);
+    let registry = registry(vec![layer(MANY, None), layer(MANY, Some(CHANGED))]);
     let hosts = start_fleet(&registry.server, 3).await;
     let received = async || {
         let mut bytes = 0;
@@ -162,18 +167,18 @@ async fn a_fleet_fetches_what_is_new_in_a_version_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_toc_that_lies_costs_only_time() {
-    let (other, _) = files(Some(20));
-    let (_, entries) = files(None);
+    let (other, _) = files(FEW, Some(CHANGED));
+    let (_, entries) = files(FEW, None);
     // The same places and digests as in the first version, with other bytes behind them.
     let lie = with_toc(other, &toc(&entries), None);
-    let registry = registry(vec![layer(None), lie]);
+    let registry = registry(vec![layer(FEW, None), lie]);
     let share = registry.share_for_update(&[registry.host().await]).await;
     assert!(share <= 1.01, "the registry sent {share}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_toc_is_ignored() {
-    let (members, entries) = files(Some(20));
+    let (members, entries) = files(FEW, Some(CHANGED));
     let beyond = entries[0].replace("\"offset\":", "\"offset\":9999999");
     let descending = [entries[1].clone(), entries[0].clone()];
     let versions = [
@@ -185,7 +190,7 @@ async fn an_invalid_toc_is_ignored() {
         with_toc(members.clone(), &vec![0; 33 << 20], None),
         with_toc(members, b"{\"entries\":[0]}", None),
     ];
-    let layers = [layer(None)].into_iter().chain(versions).collect();
+    let layers = [layer(FEW, None)].into_iter().chain(versions).collect();
     let registry = registry(layers);
     let host = registry.host().await;
     registry.pull(&host, 0).await;
