@@ -16,7 +16,7 @@ IS_ROOT := $(filter 0,$(shell id -u))
 SUDO ?=
 # Everything, with the features of a release. Lints, documentation, tests and programs have the same features, so that each
 # crate is compiled once for all of them.
-RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
+RELEASE_FEATURES := --features watchfire-cli/desktop,watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
 LONG_SUITES := early walks live tab proxies processes mirror cluster faults observe networks neighbours profiles traces tutorials package engines embed
