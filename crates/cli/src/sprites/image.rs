@@ -1,8 +1,12 @@
 //! The images of sprites: drawings that every desktop has, and pictures from files.
 
+use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::Context as _;
+use zune_png::PngDecoder;
+use zune_png::error::PngDecodeErrors;
+use zune_png::zune_core::options::DecoderOptions;
 
 use super::physics::RADIUS;
 
@@ -10,9 +14,7 @@ use super::physics::RADIUS;
 pub const SIDE: u32 = 2 * RADIUS as u32;
 /// The limits of a file, as in a browser.
 const FILE_BYTES_MAX: u64 = 32 << 20;
-const FILE_PIXELS_MAX: u64 = 100_000_000;
-/// Memory for the decoder: the pixels of the largest picture, in 8 bits a channel.
-const DECODER_BYTES_MAX: u64 = 4 * FILE_PIXELS_MAX;
+const FILE_PIXELS_MAX: usize = 100_000_000;
 
 /// The drawings that a browser knows too, with their colours.
 pub const DRAWINGS: [(&str, [u8; 3]); 8] = [
@@ -55,33 +57,70 @@ pub fn drawing(sprite: &str) -> Pixels {
     (0..side * side).map(|i| pixel(i % side, i / side)).collect()
 }
 
-/// Reads a picture, and fits it into a sprite's window.
+/// Reads a PNG, and fits it into a sprite's window.
 pub fn read(path: &Path) -> anyhow::Result<Pixels> {
     let name = path.display();
-    let bytes = path.metadata().with_context(|| format!("cannot read {name}"))?.len();
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let bytes = file.metadata()?.len();
     anyhow::ensure!(
         bytes <= FILE_BYTES_MAX,
         "cannot show {name}: it has {bytes} bytes; choose a picture of at most {FILE_BYTES_MAX}"
     );
-    let open = || -> anyhow::Result<_> {
-        let reader = image::ImageReader::open(path)?;
-        Ok(reader.with_guessed_format()?)
+    let unreadable = |error: PngDecodeErrors| {
+        anyhow::anyhow!("cannot show {name}: {}; choose a PNG", error.to_string().trim_end())
     };
-    let unreadable = || format!("cannot show {name}; choose a PNG or a JPEG");
-    let (width, height) = open()?.into_dimensions().with_context(unreadable)?;
+    let options = DecoderOptions::default()
+        .set_max_width(FILE_PIXELS_MAX)
+        .set_max_height(FILE_PIXELS_MAX)
+        .png_set_strip_to_8bit(true)
+        .png_set_add_alpha_channel(true);
+    let mut decoder = PngDecoder::new_with_options(BufReader::new(file), options);
+    decoder.decode_headers().map_err(unreadable)?;
+    let (width, height) = decoder.dimensions().context("a header has dimensions")?;
     anyhow::ensure!(
-        u64::from(width) * u64::from(height) < FILE_PIXELS_MAX,
+        width.saturating_mul(height) < FILE_PIXELS_MAX,
         "cannot show {name}: it has {width} x {height} pixels; choose a picture of less than 100 megapixels"
     );
-    let mut reader = open()?;
-    let mut limits = image::Limits::default();
-    limits.max_alloc = Some(DECODER_BYTES_MAX);
-    reader.limits(limits);
-    let small = reader.decode().with_context(unreadable)?.thumbnail(SIDE, SIDE).into_rgba8();
-    let mut pixels = vec![[0; 4]; (SIDE * SIDE) as usize];
-    let (left, top) = ((SIDE - small.width()) / 2, SIDE - small.height());
-    for (x, y, &image::Rgba([r, g, b, a])) in small.enumerate_pixels() {
-        pixels[((y + top) * SIDE + x + left) as usize] = [b, g, r, a];
+    let samples = decoder.decode().map_err(unreadable)?.u8().context("samples have 8 bits")?;
+    let channels = samples.len() / (width * height);
+    let (green, blue) = match channels {
+        2 => (0, 0),
+        4 => (1, 2),
+        _ => anyhow::bail!("cannot show {name}: its colours are unknown; choose another PNG"),
+    };
+    let pixel = |x: usize, y: usize| {
+        let samples = &samples[(y * width + x) * channels..][..channels];
+        [samples[blue], samples[green], samples[0], samples[channels - 1]]
+    };
+    Ok(fitted(width, height, pixel))
+}
+
+/// Scales a picture to [`SIDE`], in the middle of the lower edge. Each pixel is the average of those that it stands for.
+fn fitted(width: usize, height: usize, pixel: impl Fn(usize, usize) -> [u8; 4]) -> Pixels {
+    let side = SIDE as usize;
+    let longer = width.max(height);
+    let (columns, rows) = ((width * side / longer).max(1), (height * side / longer).max(1));
+    let (left, top) = ((side - columns) / 2, side - rows);
+    // The pixels of the picture that one pixel of the sprite stands for: at least one.
+    let part = |i: usize, of: usize, span: usize| {
+        let start = i * span / of;
+        start..((i + 1) * span / of).max(start + 1)
+    };
+    let mut pixels = vec![[0; 4]; side * side];
+    for (x, y) in (0..rows).flat_map(|y| (0..columns).map(move |x| (x, y))) {
+        let (mut sums, mut count) = ([0_u64; 4], 0);
+        for from_y in part(y, rows, height) {
+            for from_x in part(x, columns, width) {
+                let [b, g, r, a] = pixel(from_x, from_y).map(u64::from);
+                // A transparent pixel has no colour.
+                sums = [sums[0] + b * a, sums[1] + g * a, sums[2] + r * a, sums[3] + a];
+                count += 1;
+            }
+        }
+        let [b, g, r, a] = sums;
+        let weight = a.max(1);
+        pixels[(y + top) * side + x + left] =
+            [b / weight, g / weight, r / weight, a / count].map(|n| n as u8);
     }
-    Ok(pixels)
+    pixels
 }

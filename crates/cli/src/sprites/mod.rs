@@ -44,7 +44,7 @@ pub struct Arguments {
     /// The server.
     #[arg(long, value_name = "URL", default_value = "http://localhost:4000")]
     to: ServerUrl,
-    /// Also show this PNG or JPEG as a sprite.
+    /// Also show this PNG as a sprite.
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
     /// The number of drawn sprites at the start.
@@ -65,11 +65,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     runtime.block_on(desktop.run(arguments))
 }
 
+/// Where a pointer was: x, y and milliseconds.
+type Places = VecDeque<(f64, f64, u32)>;
+
 struct Desktop {
     screen: Screen,
     physics: Physics,
-    /// The sprite that a pointer holds, and where the pointer was: x, y and milliseconds.
-    held: Option<(u32, VecDeque<(f64, f64, u32)>)>,
+    /// The sprite that a pointer holds, and where the pointer was.
+    held: Option<(u32, Places)>,
 }
 
 impl Desktop {
@@ -197,13 +200,13 @@ const DISPLAY_ENDED: &str = "cannot show sprites: the display has ended";
 /// The image of sprites that this program has no drawing of.
 pub const UNKNOWN: &str = "stranger";
 
-fn forget_before(places: &mut VecDeque<(f64, f64, u32)>, now: u32) {
+fn forget_before(places: &mut Places, now: u32) {
     // The display's clock wraps after 49 days.
     places.retain(|(_, _, ms)| now.wrapping_sub(*ms) <= DRAG_WINDOW_MS);
 }
 
 /// Pixels per second over the last moment before the release; zero after a pause.
-fn velocity(places: &VecDeque<(f64, f64, u32)>) -> Velocity {
+fn velocity(places: &Places) -> Velocity {
     let (Some(first), Some(last)) = (places.front(), places.back()) else {
         return Velocity::default();
     };

@@ -154,7 +154,7 @@ impl Physics {
         }
         self.next_id += 1;
         let id = self.next_id;
-        let walks_left = id % 2 == 0;
+        let walks_left = id.is_multiple_of(2);
         let (is_held, is_thrown_down) = (false, false);
         self.bodies.push(Body {
             id,
