@@ -16,10 +16,10 @@ IS_ROOT := $(filter 0,$(shell id -u))
 SUDO ?=
 # Everything, with the features of a release. Lints, documentation, tests and programs have the same features, so that each
 # crate is compiled once for all of them.
-RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
+RELEASE_FEATURES := --features watchfire-cli/desktop,watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early walks live tab proxies processes mirror cluster faults observe networks neighbours profiles traces tutorials package engines embed
+LONG_SUITES := early walks live desktop tab proxies processes mirror cluster faults observe networks neighbours profiles traces tutorials package engines embed
 
 .PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
@@ -135,6 +135,7 @@ test-others: interop-build
 
 # The Debian packages that a suite needs beside those of `make tools`.
 PACKAGES_walks := dbus-daemon:dbus-daemon python:dbus:python3-dbus python:gi:python3-gi
+PACKAGES_desktop := Xvfb:xvfb xdotool:xdotool xev:x11-utils xwininfo:x11-utils
 PACKAGES_observe := prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry
 PACKAGES_tutorials := docker-registry:docker-registry uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt
 

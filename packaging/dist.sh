@@ -11,7 +11,7 @@ CARGO=${CARGO:-cargo}
 CARGO_DEB=3.8.0
 CARGO_CYCLONEDX=0.5.9
 # Features of a release besides the default ones: an operator needs them when something is wrong already.
-export RELEASE_FEATURES=otlp,profiles
+export RELEASE_FEATURES=desktop,otlp,profiles
 
 say() { printf '== %s\n' "$*"; }
 

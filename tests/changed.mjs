@@ -19,7 +19,7 @@ const SUITES = {
   bitswap: ['test-browser', 'test-kubo', 'test-command-line'],
   certificates: ['test-tls'],
   channels: ['test-channels', 'test-client'],
-  cli: ['test-command-line', 'test-tls'],
+  cli: ['test-command-line', 'test-desktop', 'test-tls'],
   cluster: ['test-channels-3', 'test-processes', 'test-cluster', 'test-faults', 'test-observe'],
   content: ['test-browser', 'test-kubo', 'test-command-line'],
   fleet: ['test-mirror'],

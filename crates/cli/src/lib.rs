@@ -39,7 +39,7 @@ mod memory;
 #[cfg(feature = "mirror")]
 mod mirror;
 mod new;
-#[cfg(not(all(feature = "lab", feature = "mirror", feature = "top")))]
+#[cfg(not(all(feature = "desktop", feature = "lab", feature = "mirror", feature = "top")))]
 mod not_built;
 mod operator;
 mod page_clients;
@@ -50,6 +50,8 @@ mod serve;
 mod serving;
 mod share;
 mod signals;
+#[cfg(feature = "desktop")]
+mod sprites;
 #[cfg(feature = "top")]
 mod top;
 mod traces;
@@ -62,6 +64,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use not_built as lab;
 #[cfg(not(feature = "mirror"))]
 use not_built as mirror;
+#[cfg(not(feature = "desktop"))]
+use not_built as sprites;
 #[cfg(not(feature = "top"))]
 use not_built as top;
 use watchfire_store::names;
@@ -100,6 +104,8 @@ enum Verb {
     Doctor(doctor::Arguments),
     /// Watch a running server in the terminal: figures, connections, topics, processes, events.
     Top(top::Arguments),
+    /// Put sprites on this desktop (X11, or XWayland) that neighbours throw to each other, until Ctrl-C.
+    Sprites(sprites::Arguments),
     /// Check whether a server answers; the exit code is 0 if it does.
     Health(health::Arguments),
     /// Publish an event to the subscribers of a topic, through the HTTP API of a server.
@@ -150,6 +156,7 @@ pub fn run() -> ExitCode {
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Top(arguments) => top::run(&arguments),
+        Verb::Sprites(arguments) => sprites::run(&arguments),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::New(arguments) => new::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -37,20 +37,29 @@ const ends = []
 let image
 let names = 0
 
-/** A layer of eStargz with an application, the files that it reads, and many more. */
-async function makeLazyImage() {
-  const root = path.join(folder, 'rootfs')
-  for (const name of ['start', 'rest']) mkdirSync(path.join(root, name), { recursive: true })
-  copyFileSync(mirrorTools.application, path.join(root, 'application'))
-  const inTar = ['application', 'start', 'rest']
-  for (let index = 0; index < FILES; index++) {
-    const name = `${index % READ_EACH === 0 ? 'start' : 'rest'}/${index}`
-    writeFileSync(path.join(root, name), randomBytes(MIB))
+const inRoot = (name) => path.join(folder, 'rootfs', name)
+/** The files of the image, in the order of its layer. */
+const inTar = ['application']
+
+/** Makes an application, the files that it reads, and many more. */
+function makeFiles() {
+  for (const name of ['start', 'rest']) {
+    mkdirSync(inRoot(name), { recursive: true })
     inTar.push(name)
   }
-  const [tar, layer] = [path.join(folder, 'layer.tar'), path.join(folder, 'layer.esgz')]
+  copyFileSync(mirrorTools.application, inRoot('application'))
   // In this order, so that the files of the start are far from each other.
-  await run('tar', ['--create', '--file', tar, '--directory', root, '--no-recursion', '--owner=0', '--group=0', ...inTar])
+  for (let index = 0; index < FILES; index++) {
+    const name = `${index % READ_EACH === 0 ? 'start' : 'rest'}/${index}`
+    writeFileSync(inRoot(name), randomBytes(MIB))
+    inTar.push(name)
+  }
+}
+
+/** An image of one layer of eStargz, with the files as they are now. */
+async function makeLazyImage() {
+  const [tar, layer] = [path.join(folder, 'layer.tar'), path.join(folder, 'layer.esgz')]
+  await run('tar', ['--create', '--file', tar, '--directory', inRoot('.'), '--no-recursion', '--owner=0', '--group=0', ...inTar])
   const { stdout } = await run(mirrorTools.stargz, ['convert', tar, layer])
   const [toc, diffId] = stdout.trim().split(' ')
   const annotations = { 'containerd.io/snapshot/stargz/toc.digest': toc }
@@ -133,6 +142,7 @@ describe('containerd 2 with the stargz snapshotter', { skip: whyNoLazyTools, tim
   before(async () => {
     await buildLazyTools()
     registry = await Registry.start(path.join(folder, 'registry'))
+    makeFiles()
     image = await makeLazyImage()
     await push(registry, 'team/app', 'v1', image)
   })
@@ -220,5 +230,27 @@ describe('containerd 2 with the stargz snapshotter', { skip: whyNoLazyTools, tim
     t.diagnostic(`ready after ${ready.map(({ ms }) => ms.toFixed(0))} ms; ${copies().toFixed(3)} copies`)
     assert.ok(copies() <= 0.25, `the starts needed ${copies().toFixed(3)} of the layer`)
     await assertWholeOnce()
+  })
+
+  it('moves a tenth of a version in which one file changed', async (t) => {
+    await startHosts(3)
+    upstream.bytesPerSecond = Infinity
+    const pull = async (tag, { layers: [layer] }) => {
+      const answers = fleet.hosts.map(async ({ mirror }) => {
+        const get = (name) => fetch(`http://127.0.0.1:${mirror.port}/v2/team/app/${name}?ns=${REGISTRY}`)
+        assert.equal((await get(`manifests/${tag}`)).status, 200)
+        const bytes = await (await get(`blobs/${digestOf(layer)}`)).bytes()
+        assert.equal(digestOf(Buffer.from(bytes)), digestOf(layer))
+      })
+      await Promise.all(answers)
+    }
+    await pull('v1', image)
+    writeFileSync(inRoot('rest/50'), randomBytes(MIB + 5_000))
+    const next = await makeLazyImage()
+    await push(registry, 'team/app', 'v2', next)
+    await pull('v2', next)
+    const share = upstream.copiesOf(next.layers[0])
+    t.diagnostic(`the registry sent ${(100 * share).toFixed(1)} % of the second version`)
+    assert.ok(share <= 0.1, `the registry sent ${share.toFixed(3)} of the second version`)
   })
 })

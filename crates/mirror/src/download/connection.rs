@@ -184,12 +184,31 @@ impl Connection {
 
     /// The next blocks while a container starts: those that readers wait for, and then those of the order.
     pub(super) fn needed(&self, is_wanted: impl Fn(usize) -> bool) -> Option<Range<usize>> {
-        let waited_for = self.task.waiting.first_range(&is_wanted);
-        waited_for.or_else(|| self.blob.start_order().first(is_wanted))
+        let order =
+            || self.blob.start_order().first(&is_wanted).filter(|_| self.is_container_start());
+        self.waited_for(&is_wanted).or_else(order)
+    }
+
+    /// The next blocks that readers wait for while a container starts, or that the reuse of older blobs waits for.
+    pub(super) fn waited_for(&self, is_wanted: impl Fn(usize) -> bool) -> Option<Range<usize>> {
+        let Task { waiting, reuse, .. } = &*self.task;
+        let by_readers = waiting.first_range(&is_wanted).filter(|_| self.is_container_start());
+        by_readers.or_else(|| reuse.waiting.first_range(&is_wanted))
+    }
+
+    /// Whether only some blocks are needed now.
+    pub(super) fn is_starting(&self) -> bool {
+        self.task.reuse.is_running() || self.is_container_start()
+    }
+
+    pub(super) fn is_needed(&self, block: usize) -> bool {
+        let Task { waiting, reuse, .. } = &*self.task;
+        let by_start = || waiting.has(block) || self.blob.start_order().has(block);
+        reuse.waiting.has(block) || (self.is_container_start() && by_start())
     }
 
     /// Whether a container starts. The reader for which the download began may not have begun to read yet.
-    pub(super) fn is_starting(&self) -> bool {
+    fn is_container_start(&self) -> bool {
         let order = self.blob.start_order();
         let will_start = || self.task.in_parts && !order.is_lazy();
         order.is_running()

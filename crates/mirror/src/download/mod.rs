@@ -3,12 +3,14 @@
 mod connection;
 mod content_source;
 mod learning;
+mod reuse;
 mod run;
 mod sources;
 mod spool;
 mod spread;
 mod start;
 mod task;
+mod toc;
 mod waiting;
 
 use std::collections::HashMap;
@@ -28,7 +30,7 @@ pub use sources::{AskedHost, HostAnswer, Progress, RunningDownload};
 use waiting::WaitingReaders;
 
 use crate::fleet::Fleet;
-use crate::images::IPFS;
+use crate::images::{Catalog, IPFS};
 use crate::ipfs::{Ipfs, IpfsFile};
 use crate::oci::Digest;
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
@@ -47,6 +49,9 @@ const FAILURES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct Downloads {
     blobs: Arc<Blobs>,
+    catalog: Arc<Catalog>,
+    /// A TOC takes some memory, so one is read at a time.
+    reading_toc: tokio::sync::Mutex<()>,
     folder: Folder,
     connections_per_blob: usize,
     fleet: Option<Arc<Fleet>>,
@@ -120,12 +125,15 @@ impl Downloads {
     pub(crate) fn new(
         folder: Folder,
         blobs: Arc<Blobs>,
+        catalog: Arc<Catalog>,
         connections_per_blob: usize,
         fleet: Option<Arc<Fleet>>,
         rescue: Option<Arc<Ipfs>>,
     ) -> Self {
         Downloads {
             blobs,
+            catalog,
+            reading_toc: tokio::sync::Mutex::default(),
             folder,
             connections_per_blob: connections_per_blob.max(1),
             fleet,
@@ -243,6 +251,7 @@ impl Downloads {
             progress: download.progress.clone(),
             waiting: download.waiting.clone(),
             sources: download.sources.clone(),
+            reuse: Arc::default(),
         };
         // Below the first request for the blob; others wait for the same download.
         let mut span = Span::below(current(), "download", Kind::Internal);

@@ -40,6 +40,7 @@ impl Opened {
 impl Task {
     /// Fetches the blob. Returns when it is complete. If its registry is down, IPFS peers may have it.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
+        self.find_old_blobs().await;
         let task = Arc::new(self);
         if task.needs_peers() {
             if task.downloads.blobs.find_complete(&task.digest).await?.is_some() {
@@ -122,6 +123,7 @@ impl Task {
         if blob.state() == BlobState::Partial {
             let progress = self.progress.clone();
             let spread = SpreadTask::new(self.clone(), fleet, blob.clone(), progress).await;
+            let _reuse = self.begin_reuse(|| spread.connection.clone());
             match spread.run().await {
                 Ok(()) => {}
                 Err(DownloadError::WrongDigest) => is_wrong = true,
@@ -208,7 +210,7 @@ impl Task {
     }
 
     async fn try_open(&self) -> Result<Opened, DownloadError> {
-        let has_part = self.downloads.blobs.has_part(&self.digest);
+        let has_part = self.downloads.blobs.has_part(&self.digest) || self.reuse.has_old_blobs();
         if self.in_parts
             && !has_part
             && let Some(size) = self.size
@@ -261,6 +263,7 @@ impl Task {
             ranges: ranges.clone(),
         };
         let useful = missing.div_ceil(REQUEST_BLOCKS).min(self.downloads.connections_per_blob);
+        let _reuse = self.begin_reuse(connection);
         let mut connections = JoinSet::new();
         let further = match opened {
             Opened::Spool(spool) => return connection().write_spool(&spool).await,
@@ -310,7 +313,7 @@ fn publish(blob: &Arc<Blob>, phase: &watch::Sender<Phase>) {
 }
 
 /// Runs a call that waits for the disk.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, DownloadError> {
     tokio::task::spawn_blocking(call).await.map_err(|_| DownloadError::Stopped)

@@ -147,7 +147,7 @@ impl SpreadTask {
             ranges: Arc::new(Ranges::default()),
         };
         SpreadTask {
-            is_starting: task.in_parts,
+            is_starting: task.in_parts || task.reuse.has_old_blobs(),
             task,
             fleet,
             repository,
@@ -380,7 +380,7 @@ impl SpreadTask {
     /// Whether nothing has arrived at any host for this time.
     fn has_no_arrivals_for(&mut self, time: Duration) -> bool {
         let arrivals = self.spread.progress.count();
-        let is_paused = self.is_starting && self.task.waiting.first(|_| true).is_none();
+        let is_paused = self.is_starting && self.connection.waited_for(|_| true).is_none();
         if is_paused {
             self.arrivals.since = Instant::now();
         }
@@ -506,7 +506,7 @@ impl SpreadTask {
         let waited_for = self.task.waiting.first(|block| !blob.has_block(block));
         if self.is_starting {
             let known = |block| self.spread.known.get(block).filter(|_| !blob.has_block(block));
-            let needed = self.task.waiting.first_range(|block| known(block).is_some());
+            let needed = self.connection.waited_for(|block| known(block).is_some());
             let cids = needed.into_iter().flatten().filter_map(known).map(cid_of).collect();
             return self.fleet.set_urgent(&self.task.digest, cids).await;
         }

@@ -24,7 +24,7 @@ const LEASE_TICK: Duration = Duration::from_millis(20);
 
 impl SpreadTask {
     pub(super) fn is_needed(&self, block: usize) -> bool {
-        self.task.waiting.has(block) || self.connection.blob.start_order().has(block)
+        self.connection.is_needed(block)
     }
 
     /// A block that the start needs, and that has to come from the registry: no host names its hash, or none sends it.
@@ -52,7 +52,7 @@ impl SpreadTask {
 
     /// The first blocks that a reader waits for, whose hashes are known, and that are not requested yet.
     fn unrequested(&self) -> Option<Range<usize>> {
-        self.task.waiting.first_range(|block| {
+        self.connection.waited_for(|block| {
             !self.is_leased(block)
                 && !self.wanted.contains(&block)
                 && !self.connection.blob.has_block(block)

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Downloads;
 use super::content_source::ContentSource;
+use super::reuse::Reuse;
 use super::sources::{Progress, Sources};
 use super::waiting::WaitingReaders;
 use crate::oci::Digest;
@@ -21,6 +22,7 @@ pub(super) struct Task {
     pub(super) progress: Arc<Progress>,
     pub(super) waiting: Arc<WaitingReaders>,
     pub(super) sources: Arc<Sources>,
+    pub(super) reuse: Arc<Reuse>,
 }
 
 impl Task {

@@ -29,6 +29,11 @@ impl WaitingReaders {
         self.begun.notified().await;
     }
 
+    /// Wakes one of the tasks that fetch.
+    pub(super) fn wake(&self) {
+        self.begun.notify_one();
+    }
+
     /// The first block that a reader waits for and for which `is_free` is true.
     pub(super) fn first(&self, is_free: impl Fn(usize) -> bool) -> Option<usize> {
         self.blocks.lock().keys().map(|(block, _)| *block).find(|block| is_free(*block))

@@ -195,6 +195,15 @@ impl Catalog {
         self.record(id)?.lock().content.get(digest)?.size
     }
 
+    /// Blobs of a repository that have at least `bytes_min`, those that were checked last first.
+    pub fn large_content(&self, id: &RepositoryId, bytes_min: u64, count: usize) -> Vec<Digest> {
+        let Some(record) = self.record(id) else { return Vec::new() };
+        let record = record.lock();
+        let is_large = |content: &Content| content.size.is_some_and(|size| size >= bytes_min);
+        let large = record.content.iter().rev().filter(|(_, content)| is_large(content));
+        large.map(|(digest, _)| digest.clone()).take(count).collect()
+    }
+
     /// The registry let this mirror pull a manifest with these bytes, by this reference, so long ago. `accept`
     /// is the key of the media types that were asked for.
     pub fn note_manifest(

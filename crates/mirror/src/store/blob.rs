@@ -289,7 +289,7 @@ impl Blob {
             let Some(hash) = inner.blocks.get(block) else { return Ok(None) };
             (hash, inner.checksums.get(block).copied().flatten())
         };
-        let (cid, bytes) = (cid_of(hash), self.read_unverified(block)?.into());
+        let (cid, bytes) = (cid_of(hash), self.read_unverified_block(block)?.into());
         if let Some(checksum) = checksum {
             // This process has hashed the block before.
             if let Some(block) = self.index.checksums.verify(&cid, bytes, checksum) {
@@ -339,8 +339,13 @@ impl Blob {
         Ok(state)
     }
 
-    fn read_unverified(&self, block: usize) -> Result<Vec<u8>, StoreError> {
+    fn read_unverified_block(&self, block: usize) -> Result<Vec<u8>, StoreError> {
         let (offset, len) = self.block_range(block);
+        self.read_unverified(offset, len)
+    }
+
+    /// Reads bytes for a caller that verifies them.
+    pub fn read_unverified(&self, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, offset).context("read", &self.path)?;
         Ok(bytes)
@@ -359,7 +364,7 @@ impl Blob {
             }
             inner.extend_prefix(bytes);
             while inner.blocks.get(inner.prefix_blocks).is_some() {
-                inner.extend_prefix(&self.read_unverified(inner.prefix_blocks)?);
+                inner.extend_prefix(&self.read_unverified_block(inner.prefix_blocks)?);
             }
         }
         self.compare_digest(inner);
@@ -403,7 +408,7 @@ impl Blob {
     fn verify_blocks(&self, inner: &mut Inner) -> Result<(), StoreError> {
         for block in 0..inner.blocks.len() {
             let Some(hash) = inner.blocks.get(block) else { continue };
-            let bytes = self.read_unverified(block)?;
+            let bytes = self.read_unverified_block(block)?;
             if Sha256::digest(&bytes)[..] != hash {
                 inner.blocks.remove(block)?;
             } else if block == inner.prefix_blocks {
@@ -417,7 +422,7 @@ impl Blob {
     /// Lists the hashes of all blocks, and hashes the whole blob.
     fn list_blocks(&self, inner: &mut Inner) -> Result<(), StoreError> {
         for block in 0..inner.blocks.len() {
-            let bytes = self.read_unverified(block)?;
+            let bytes = self.read_unverified_block(block)?;
             inner.blocks.insert(block, Sha256::digest(&bytes).into())?;
             inner.extend_prefix(&bytes);
         }

@@ -23,6 +23,8 @@ mod manifests;
 mod start_order;
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -297,6 +299,15 @@ impl Blobs {
     /// Reads a block of a blob, and verifies it. `None`: the blob does not have it, or is damaged and was removed.
     pub fn read(&self, blob: &Blob, block: usize) -> Result<Option<Block>, StoreError> {
         self.unless_damaged(blob.digest(), blob.read_named_block(block))
+    }
+
+    /// The last bytes of a complete blob, unverified, and its size. `None`: the store lacks it, or it is shorter.
+    pub fn read_end<const N: usize>(&self, digest: &Digest) -> Option<([u8; N], u64)> {
+        let paths = [Some(self.folder.blob(digest)), self.folder.containerd_blob(digest)];
+        let file = paths.into_iter().flatten().find_map(|path| File::open(path).ok())?;
+        let (mut end, size) = ([0; N], file.metadata().ok()?.len());
+        file.read_exact_at(&mut end, size.checked_sub(N as u64)?).ok()?;
+        Some((end, size))
     }
 
     /// The length of a block of any blob, without a look at the disk; `None` if the store lacks it.

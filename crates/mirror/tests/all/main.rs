@@ -10,3 +10,4 @@ mod signatures;
 mod starts;
 mod support;
 mod tenants;
+mod versions;

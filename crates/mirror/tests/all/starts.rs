@@ -17,7 +17,7 @@ fn header(from: usize, to: usize) -> String {
 }
 
 /// The first and the last byte of the range that is asked for.
-fn range_of(seen: &Received) -> Option<(usize, usize)> {
+pub(crate) fn range_of(seen: &Received) -> Option<(usize, usize)> {
     let (start, end) = seen.header("range").strip_prefix("bytes=")?.split_once('-')?;
     Some((start.parse().ok()?, end.parse().ok()?))
 }

@@ -1,0 +1,218 @@
+//! `watchfire sprites`: sprites on the desktop of this machine.
+
+mod grid;
+mod image;
+mod physics;
+mod screen;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use watchfire_page_client::ServerUrl;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::Event as DisplayEvent;
+
+use self::grid::{Event, Grid, Token};
+use self::physics::{Physics, SPRITES_MAX, STEP_S, Velocity};
+use self::screen::Screen;
+use crate::signals::Signals;
+
+const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
+/// Longest movement that one frame catches up on, as after a pause of the process, in seconds.
+const CATCH_UP_S: f64 = 0.1;
+/// How often the desktop's windows are looked at.
+const FLOORS_INTERVAL: Duration = Duration::from_millis(500);
+/// Messages of the grid that wait for the desktop. Beyond it, the polls wait.
+const EVENTS_MAX: usize = 64;
+/// The last part of a drag that determines the speed of the throw, in milliseconds.
+const DRAG_WINDOW_MS: u32 = 80;
+
+/// Arguments of `watchfire sprites`.
+///
+/// Needs an X11 display. On Wayland, it works through XWayland, and sprites see only X11 windows.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The name of the grid: letters, digits and `- . _ ~`.
+    #[arg(value_name = "GRID", default_value = "meadow")]
+    grid: String,
+    /// The server.
+    #[arg(long, value_name = "URL", default_value = "http://localhost:4000")]
+    to: ServerUrl,
+    /// Also show this PNG as a sprite.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
+    /// The number of drawn sprites at the start.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=SPRITES_MAX as i64))]
+    count: u8,
+}
+
+/// Shows sprites until a signal arrives, or the display ends.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    anyhow::ensure!(
+        (1..=64).contains(&arguments.grid.len()) && arguments.grid.chars().all(is_valid),
+        "cannot join the grid {:?}: a name has 1 to 64 letters, digits and - . _ ~",
+        arguments.grid
+    );
+    let mut desktop = Desktop::new(arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(desktop.run(arguments))
+}
+
+/// Where a pointer was: x, y and milliseconds.
+type Places = VecDeque<(f64, f64, u32)>;
+
+struct Desktop {
+    screen: Screen,
+    physics: Physics,
+    /// The sprite that a pointer holds, and where the pointer was.
+    held: Option<(u32, Places)>,
+}
+
+impl Desktop {
+    fn new(arguments: &Arguments) -> anyhow::Result<Self> {
+        let screen = Screen::open()?;
+        let (width, height) = screen.size()?;
+        let mut physics = Physics::default();
+        (physics.width, physics.height) = (width, height);
+        let mut desktop = Desktop { screen, physics, held: None };
+        let step = width / (f64::from(arguments.count) + 1.0);
+        for (i, (name, _)) in
+            image::DRAWINGS.iter().cycle().take(arguments.count.into()).enumerate()
+        {
+            desktop.physics.put(name, step * (i + 1) as f64, height / 2.0);
+        }
+        for path in &arguments.image {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let name: String = stem.chars().filter(|c| !c.is_control()).take(16).collect();
+            desktop.screen.add_image(&name, &image::read(path)?)?;
+            desktop.physics.put(&name, width / 2.0, height / 3.0);
+        }
+        Ok(desktop)
+    }
+
+    async fn run(&mut self, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+        let mut signals = Signals::listen()?;
+        let grid = Grid::new(&arguments.to, &arguments.grid)?;
+        let (sender, mut events) = mpsc::channel(EVENTS_MAX);
+        let token = Token::default();
+        tokio::spawn(Arc::clone(&grid).run(sender.clone(), token.clone()));
+        let mut frames = interval(FRAME);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let (mut last, mut behind) = (Instant::now(), 0.0);
+        let mut floors_at = last;
+        let mut is_lost = false;
+        loop {
+            tokio::select! {
+                _ = signals.next() => {
+                    grid.leave(&token).await;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                Some(event) = events.recv() => match event {
+                    Event::Arrived(crossing) => self.physics.enter(crossing),
+                    Event::Neighbours(open) => {
+                        is_lost &= open.is_empty();
+                        self.physics.open = open;
+                    }
+                    Event::Lost(reason) => {
+                        if !std::mem::replace(&mut is_lost, true) {
+                            eprintln!("watchfire: {}: {reason}; trying again", arguments.to);
+                        }
+                    }
+                },
+                now = frames.tick() => {
+                    self.read_display().context(DISPLAY_ENDED)?;
+                    if now >= floors_at {
+                        floors_at = now + FLOORS_INTERVAL;
+                        self.look().context(DISPLAY_ENDED)?;
+                    }
+                    behind = f64::min(behind + (now - last).as_secs_f64(), CATCH_UP_S);
+                    last = now;
+                    while behind >= STEP_S {
+                        behind -= STEP_S;
+                        for crossing in self.physics.step() {
+                            let grid = Arc::clone(&grid);
+                            tokio::spawn(grid.throw(crossing, token.clone(), sender.clone()));
+                        }
+                    }
+                    self.draw().context(DISPLAY_ENDED)?;
+                }
+            }
+        }
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        (self.physics.width, self.physics.height) = self.screen.size()?;
+        self.physics.floors = self.screen.floors()?;
+        Ok(())
+    }
+
+    fn draw(&mut self) -> anyhow::Result<()> {
+        for body in &mut self.physics.bodies {
+            if self.screen.has_image(&body.sprite) {
+                continue;
+            }
+            // All unknown sprites share one image, so that neighbours cannot fill the display's memory.
+            let is_known = image::DRAWINGS.iter().any(|(name, _)| *name == body.sprite);
+            let name = if is_known { body.sprite.clone() } else { UNKNOWN.to_owned() };
+            if !self.screen.has_image(&name) {
+                self.screen.add_image(&name, &image::drawing(&name))?;
+            }
+        }
+        self.screen.draw(&self.physics.bodies)
+    }
+
+    fn read_display(&mut self) -> anyhow::Result<()> {
+        while let Some(event) = self.screen.connection.poll_for_event()? {
+            match event {
+                DisplayEvent::ButtonPress(press) if press.detail == 1 => {
+                    let Some(id) = self.screen.sprite_of(press.event) else { continue };
+                    self.physics.grab(id);
+                    let place = (press.root_x.into(), press.root_y.into(), press.time);
+                    self.held = Some((id, VecDeque::from([place])));
+                }
+                DisplayEvent::MotionNotify(motion) => {
+                    let Some((id, places)) = &mut self.held else { continue };
+                    let (x, y) = (motion.root_x.into(), motion.root_y.into());
+                    self.physics.drag(*id, x, y);
+                    places.push_back((x, y, motion.time));
+                    forget_before(places, motion.time);
+                }
+                DisplayEvent::ButtonRelease(release) if release.detail == 1 => {
+                    let Some((id, mut places)) = self.held.take() else { continue };
+                    forget_before(&mut places, release.time);
+                    self.physics.release(id, velocity(&places));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+const DISPLAY_ENDED: &str = "cannot show sprites: the display has ended";
+/// The image of sprites that this program has no drawing of.
+pub const UNKNOWN: &str = "stranger";
+
+fn forget_before(places: &mut Places, now: u32) {
+    // The display's clock wraps after 49 days.
+    places.retain(|(_, _, ms)| now.wrapping_sub(*ms) <= DRAG_WINDOW_MS);
+}
+
+/// Pixels per second over the last moment before the release; zero after a pause.
+fn velocity(places: &Places) -> Velocity {
+    let (Some(first), Some(last)) = (places.front(), places.back()) else {
+        return Velocity::default();
+    };
+    let seconds = f64::from(last.2.wrapping_sub(first.2)) / 1_000.0;
+    if seconds <= 0.0 {
+        return Velocity::default();
+    }
+    Velocity { x: (last.0 - first.0) / seconds, y: (last.1 - first.1) / seconds }
+}
