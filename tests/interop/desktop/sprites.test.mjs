@@ -19,6 +19,8 @@ const CLICKS = 20
 
 /** An X server with its own screen. */
 class Desktop {
+  /** Its name, such as `:1`. */
+  display = ''
   #folder
   #server
 

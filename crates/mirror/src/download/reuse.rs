@@ -20,6 +20,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -129,12 +130,12 @@ impl Connection {
     async fn reuse(&self, old: Vec<Digest>) -> Result<Option<usize>, DownloadError> {
         let (blob, size) = (self.blob.clone(), self.blob.size());
         let at = size - FOOTER_BYTES as u64;
-        if !self.wait_for(vec![at..size]).await {
+        if !self.wait_for(slice::from_ref(&(at..size))).await {
             return Ok(None);
         }
         let footer = blocking(move || read::<FOOTER_BYTES>(&blob, at)).await??;
         let Some(toc) = footer.and_then(|footer| toc_place(&footer, size)) else { return Ok(None) };
-        if !self.wait_for(vec![toc.clone()]).await {
+        if !self.wait_for(slice::from_ref(&toc)).await {
             return Ok(None);
         }
         let (blob, downloads) = (self.blob.clone(), self.task.downloads.clone());
@@ -146,7 +147,7 @@ impl Connection {
         if pieces.is_empty() || 2 * blocks_of(&gaps).count() > self.blob.blocks() {
             return Ok(None);
         }
-        if !self.wait_for(gaps).await {
+        if !self.wait_for(&gaps).await {
             return Ok(None);
         }
         let missing: Vec<usize> =
@@ -179,14 +180,14 @@ impl Connection {
     }
 
     /// Waits until the blob has these bytes. Returns false if it is complete or wrong.
-    async fn wait_for(&self, places: Vec<Range<u64>>) -> bool {
+    async fn wait_for(&self, places: &[Range<u64>]) -> bool {
         let readers = &self.task.reuse.waiting;
-        let ranges = places.iter().map(|place| blocks_in(place));
+        let ranges = places.iter().map(blocks_in);
         let _waiting: Vec<_> =
             ranges.map(|blocks| readers.wait_for(blocks.start, blocks.end - 1)).collect();
         self.task.waiting.wake();
         let mut changes = self.blob.changes();
-        for block in blocks_of(&places) {
+        for block in blocks_of(places) {
             loop {
                 changes.mark_unchanged();
                 if self.blob.state() != BlobState::Partial {
