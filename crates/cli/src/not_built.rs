@@ -16,7 +16,7 @@ pub fn run(_: impl Borrow<Arguments>) -> anyhow::Result<ExitCode> {
     let name = std::env::args_os().nth(1).unwrap_or_default();
     anyhow::bail!(
         "cannot run `watchfire {}`: this program was built without it; build one that has it: \
-         cargo build --release -p watchfire-cli",
+         cargo build --release --features desktop -p watchfire-cli",
         name.to_string_lossy()
     )
 }

@@ -43,3 +43,5 @@ pub use settings::{
     SitesSettings, SpriteSettings, StunSettings,
 };
 pub use sites::SitesError;
+#[doc(hidden)]
+pub use sprites::check_grid_name;

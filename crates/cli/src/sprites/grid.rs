@@ -18,7 +18,7 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 const REJOIN_AFTER: Duration = Duration::from_millis(250);
 const REJOIN_AFTER_MAX: Duration = Duration::from_secs(10);
 
-/// What a grid tells the desktop.
+/// A message of the grid to the desktop.
 pub enum Event {
     Arrived(Crossing),
     /// The edges with a neighbour.
@@ -53,10 +53,10 @@ impl Grid {
     async fn call<T: serde::de::DeserializeOwned>(
         &self,
         method: &'static str,
-        what: &str,
+        call: &str,
         body: Value,
     ) -> Result<T, String> {
-        let path = format!("/sprites/{}/{what}", self.name);
+        let path = format!("/sprites/{}/{call}", self.name);
         let body = if method == "GET" { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request { method, path, headers: Vec::new(), body };
         let answer = self.client.exchange(&request).await.map_err(|error| error.to_string())?;
@@ -104,9 +104,9 @@ impl Grid {
 
     /// Polls until a poll fails, and returns the reason.
     async fn poll(&self, token: &str, events: &mpsc::Sender<Event>) -> String {
-        let what = format!("poll?token={token}");
+        let call = format!("poll?token={token}");
         loop {
-            let answer: PollAnswer = match self.call("GET", &what, Value::Null).await {
+            let answer: PollAnswer = match self.call("GET", &call, Value::Null).await {
                 Ok(answer) => answer,
                 Err(reason) => return reason,
             };

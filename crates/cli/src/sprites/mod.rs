@@ -54,12 +54,9 @@ pub struct Arguments {
 
 /// Shows sprites until a signal arrives, or the display ends.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let is_valid = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
-    anyhow::ensure!(
-        (1..=64).contains(&arguments.grid.len()) && arguments.grid.chars().all(is_valid),
-        "cannot join the grid {:?}: a name has 1 to 64 letters, digits and - . _ ~",
-        arguments.grid
-    );
+    let grid = &arguments.grid;
+    watchfire_pages::check_grid_name(grid)
+        .map_err(|problem| anyhow::anyhow!("cannot join the grid {grid:?}: {problem}"))?;
     let mut desktop = Desktop::new(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(desktop.run(arguments))

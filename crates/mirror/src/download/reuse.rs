@@ -129,7 +129,8 @@ impl Connection {
     /// fetched as usual.
     async fn reuse(&self, old: Vec<Digest>) -> Result<Option<usize>, DownloadError> {
         let (blob, size) = (self.blob.clone(), self.blob.size());
-        let at = size - FOOTER_BYTES as u64;
+        // A registry may send fewer bytes than its manifest says.
+        let Some(at) = size.checked_sub(FOOTER_BYTES as u64) else { return Ok(None) };
         if !self.wait_for(slice::from_ref(&(at..size))).await {
             return Ok(None);
         }
@@ -168,13 +169,9 @@ impl Connection {
         let pieces = Arc::new(pieces);
         for block in &missing {
             let (blob, pieces, block) = (self.blob.clone(), pieces.clone(), *block);
-            let content = blocking(move || {
-                let bytes = assemble(&blob, block, &pieces)?;
-                Ok::<_, StoreError>(
-                    Block::raw(bytes.into()).expect("it is short enough for a block"),
-                )
-            });
-            self.write_block(block, &content.await??).await?;
+            let bytes = blocking(move || assemble(&blob, block, &pieces)).await??;
+            let content = Block::raw(bytes.into()).expect("it is short enough for a block");
+            self.write_block(block, &content).await?;
         }
         Ok(Some(missing.len()))
     }

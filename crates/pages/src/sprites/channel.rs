@@ -10,7 +10,7 @@ use watchfire_types::PeerId;
 
 use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
-use super::name::{TOPIC_PREFIX, check_grid_name};
+use super::name::{TOPIC_PREFIX, check_grid};
 use super::slot::JoiningCarrier;
 use super::slot_token::SlotToken;
 use super::throw_message::Throw;
@@ -39,7 +39,7 @@ impl Channel for SpriteChannel {
         payload: Payload<'_>,
     ) -> Result<Joined<PeerId>, Refusal> {
         let grid = grid_of(socket.topic());
-        check_grid_name(grid).map_err(Refusal::with)?;
+        check_grid(grid).map_err(Refusal::with)?;
         let Ok(JoinPayload { token }) = payload.json() else {
             return Err(Refusal::with(json!({
                 "reason": "bad join",

@@ -27,6 +27,7 @@ use grids::{GridLimits, ReplicatedGrids};
 #[cfg(test)]
 pub(crate) use messages::message_samples;
 use metrics::SpriteMetrics;
+pub use name::check_grid_name;
 use polling::Polling;
 use replication::GridReplication;
 use watchfire::Settings;

@@ -10,14 +10,19 @@ pub(super) fn topic_of(grid: &str) -> String {
     format!("{TOPIC_PREFIX}{grid}")
 }
 
-/// Checks the name of a grid, which stands in topics and paths without escapes.
-pub(super) fn check_grid_name(name: &str) -> Result<(), Value> {
+/// Checks the name of a grid, which stands in topics and paths without escapes. The error is a sentence.
+pub fn check_grid_name(name: &str) -> Result<(), String> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain) {
         return Ok(());
     }
-    let message = format!("a grid's name is 1 to {NAME_BYTES_MAX} letters, digits and - . _ ~");
-    Err(json!({ "reason": "invalid grid name", "message": message }))
+    Err(format!("a grid's name is 1 to {NAME_BYTES_MAX} letters, digits and - . _ ~"))
+}
+
+/// The reply to a client that names a grid with an invalid name.
+pub(super) fn check_grid(name: &str) -> Result<(), Value> {
+    check_grid_name(name)
+        .map_err(|message| json!({ "reason": "invalid grid name", "message": message }))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use watchfire_types::NodeId;
 
 use super::grids::JoinError;
 use super::messages::Request;
-use super::name::check_grid_name;
+use super::name::check_grid;
 use super::polling::{Polling, TokenBody, stale_token};
 use super::slot::JoiningCarrier;
 use super::slot_token::SlotToken;
@@ -54,7 +54,7 @@ async fn join(
     body: Body,
 ) -> Result<Response, Refused> {
     let grids = &polling.grids;
-    check_grid_name(&grid).map_err(|error| Refused(StatusCode::BAD_REQUEST, error))?;
+    check_grid(&grid).map_err(|error| Refused(StatusCode::BAD_REQUEST, error))?;
     let body = read(&polling, body).await?;
     let parsed =
         if body.is_empty() { Ok(TokenBody::default()) } else { serde_json::from_slice(&body) };
