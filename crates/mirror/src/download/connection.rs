@@ -34,6 +34,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Blocks of one request of a host that fetches a blob alone. Longer ones wait for fewer answers of a registry that is
 /// far away.
 pub(super) const REQUEST_BLOCKS: usize = 16;
+pub(super) const REQUEST_BYTES: u64 = (REQUEST_BLOCKS * BLOCK_BYTES) as u64;
 /// Blocks of one request for a blob from which a container runs: its reads wait for such requests.
 const LAZY_BLOCKS: usize = 4;
 /// How often to look whether a start is over, after which the rest of the blob is fetched.
@@ -155,6 +156,22 @@ impl Connection {
         match accepts_ranges {
             true => self.fetch_segments(0).await,
             false => Ok(()),
+        }
+    }
+
+    /// Fetches with the body of the first segment, which is claimed, and then whatever is left.
+    pub(super) async fn fetch_from_segment(
+        self,
+        mut body: BlobBody,
+        claimed: Range<usize>,
+    ) -> Result<(), DownloadError> {
+        let result = self.read_claimed(&mut body, claimed.clone()).await;
+        drop(body);
+        self.segments.lock().release(claimed);
+        match result {
+            Ok(BodyEnd::Done) => self.fetch_segments(0).await,
+            Ok(_) | Err(DownloadError::Upstream(_)) => self.fetch_segments(1).await,
+            Err(error) => Err(error),
         }
     }
 

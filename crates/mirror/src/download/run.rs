@@ -16,11 +16,11 @@ use super::task::Task;
 use super::{DownloadError, Phase};
 use crate::fleet::Fleet;
 use crate::store::{Blob, BlobState, Check, StoreError};
-use crate::upstream::{BlobBody, UpstreamError};
+use crate::upstream::{BlobBody, BlobPart, UpstreamError};
 
 /// The first answer of a registry.
 enum Opened {
-    /// The whole blob, of this size.
+    /// The whole blob, of this size, or its first segment.
     Body(BlobBody, u64),
     /// The size of a blob of which the store has a part, or a reader wants one. The rest is fetched in ranges.
     Size(u64),
@@ -223,7 +223,7 @@ impl Task {
                 None => self.downloads.blobs.remove(&self.digest)?,
             }
         }
-        let body = self.request_whole().await?;
+        let body = self.request_first().await?;
         match body.size {
             Some(size) => Ok(Opened::Body(body, size)),
             None => Ok(Opened::Spool(self.read_to_end(body).await?)),
@@ -270,8 +270,15 @@ impl Task {
             Opened::Body(body, _) => {
                 let further = if body.accepts_ranges { useful - 1 } else { 0 };
                 let first = connection();
-                connections
-                    .spawn(within(current(), async move { first.fetch_from_start(body).await }));
+                let claimed = (body.part == BlobPart::Range)
+                    .then(|| segments.lock().claim(Some(0), REQUEST_BLOCKS))
+                    .flatten();
+                connections.spawn(within(current(), async move {
+                    match claimed {
+                        Some(claimed) => first.fetch_from_segment(body, claimed).await,
+                        None => first.fetch_from_start(body).await,
+                    }
+                }));
                 further
             }
             Opened::Size(_) => useful,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Downloads;
+use super::connection::REQUEST_BYTES;
 use super::content_source::ContentSource;
 use super::reuse::Reuse;
 use super::sources::{Progress, Sources};
 use super::waiting::WaitingReaders;
-use crate::oci::Digest;
+use crate::oci::{ByteRange, Digest};
 use crate::store::Check;
 use crate::upstream::{BlobBody, BlobPart, UpstreamError};
 
@@ -31,6 +32,20 @@ impl Task {
         match self.source.check(&self.digest) {
             Check::Whole(digest) => digest.is_of(bytes),
             Check::Blocks => self.size == Some(bytes.len() as u64),
+        }
+    }
+
+    /// Requests the whole blob, or the first segment of one that several connections fetch. A body that ends where
+    /// another connection goes on would be cut, and a fast server would have sent much more by then.
+    pub(super) async fn request_first(&self) -> Result<BlobBody, UpstreamError> {
+        let is_shared =
+            |size: &u64| self.downloads.connections_per_blob > 1 && *size > REQUEST_BYTES;
+        let Some(size) = self.size.filter(is_shared) else { return self.request_whole().await };
+        let range = ByteRange { start: 0, end: REQUEST_BYTES - 1 };
+        let body = self.source.request(&self.digest, Some(range), Some(size)).await?;
+        match body.part {
+            BlobPart::Range | BlobPart::Whole => Ok(body),
+            BlobPart::Other => self.request_whole().await,
         }
     }
 
