@@ -16,6 +16,10 @@ const HOSTS_MAX: usize = 16_384;
 const FAILED_HOLDERS_MAX: usize = 8;
 /// Hosts that fetch a small blob from one holder at a time. Further ones wait.
 const TRANSFERS_PER_HOLDER_MAX: u32 = 4;
+/// Leases of a blob at its start.
+const FIRST_LEASES: usize = 2;
+/// Segments that arrive faster than this are always worth another lease.
+const SHORT_SEGMENT: Duration = Duration::from_millis(400);
 
 #[derive(Debug)]
 pub(super) struct Blob<P> {
@@ -23,7 +27,8 @@ pub(super) struct Blob<P> {
     places: BTreeMap<P, usize>,
     /// How many hosts have each segment.
     pub(super) holders: Vec<u32>,
-    leases: BTreeMap<u32, P>,
+    leases: BTreeMap<u32, Lease<P>>,
+    pace: Pace,
     /// Reports of hosts that had got something since the one before.
     pub(super) progress: u64,
     /// No segment before it is free, unless it was freed since.
@@ -32,6 +37,38 @@ pub(super) struct Blob<P> {
     pub(super) used_at: Instant,
     /// When the first host reported.
     began_at: Instant,
+}
+
+#[derive(Debug)]
+struct Lease<P> {
+    host: P,
+    since: Instant,
+}
+
+/// How many segments are fetched from the registry at the same time.
+///
+/// Where the link of the registry is the limit, each further lease makes all of them slower: connections without a byte
+/// for seconds are given up, what they have of a block is fetched again, and hosts have little to pass on. A registry
+/// that limits each connection, or is far away, needs several. The time of a segment tells the two apart: with one more
+/// lease it stays the same if connections are the limit, and grows if their link is.
+#[derive(Debug)]
+struct Pace {
+    leases: usize,
+    /// The least time of a segment, or the last one with a single lease.
+    segment_time: Duration,
+}
+
+impl Pace {
+    fn note(&mut self, took: Duration) {
+        if self.leases == 1 || took < self.segment_time {
+            self.segment_time = took;
+        }
+        if took <= SHORT_SEGMENT || took < self.segment_time * 3 / 2 {
+            self.leases += 1;
+        } else if took > self.segment_time * 7 / 4 {
+            self.leases = (self.leases - 1).max(1);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -59,6 +96,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             places: BTreeMap::new(),
             holders: Vec::new(),
             leases: BTreeMap::new(),
+            pace: Pace { leases: FIRST_LEASES, segment_time: Duration::MAX },
             progress: 0,
             first_free: 0,
             swept_at: now,
@@ -127,10 +165,18 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             self.end_transfer(id);
         }
         let fetching = &report.fetching;
-        self.leases.retain(|segment, holder| *holder != id || fetching.contains(segment));
+        let has =
+            |segment: &u32| present.iter().any(|(start, end)| (*start..*end).contains(segment));
+        for (segment, lease) in
+            self.leases.extract_if(.., |one, lease| lease.host == id && !fetching.contains(one))
+        {
+            if has(&segment) {
+                self.pace.note(now.since(lease.since));
+            }
+        }
         for segment in fetching.iter().filter(|segment| **segment < segments) {
             if self.holders[*segment as usize] == 0 {
-                self.leases.entry(*segment).or_insert(id);
+                self.leases.entry(*segment).or_insert(Lease { host: id, since: now });
             }
         }
         // Segments may have become free.
@@ -148,7 +194,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
     /// segments.
     pub(super) fn extend(&mut self, now: Instant, id: P, time: Duration, lease_time: Duration) {
         let Some(place) = self.places.get(&id) else { return };
-        let has_lease = self.leases.values().any(|holder| *holder == id);
+        let has_lease = self.leases.values().any(|lease| lease.host == id);
         let host = &mut self.hosts[*place];
         host.expires_at = match (host.is_downloading, has_lease) {
             (true, true) => now + lease_time,
@@ -167,6 +213,10 @@ impl<P: Copy + Ord + Debug> Blob<P> {
     ) -> Vec<u32> {
         let mut own: Vec<u32> = self.held_by(id).collect();
         let Some(place) = self.places.get(&id).copied() else { return own };
+        self.pace.leases = self.pace.leases.min(leases_max);
+        // The segments of a start are short, and a container waits for them. A stalled host must not wait either.
+        let is_urgent = report.only_first || report.is_stalled;
+        let leases_max = if is_urgent { leases_max } else { self.pace.leases };
         if report.wanted_leases == 0 || self.leases.len() >= leases_max {
             return own;
         }
@@ -182,7 +232,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             false if is_early => 1,
             false => (leases_max / downloading.max(1)).max(1),
         };
-        let has_lease = |id: P| self.leases.values().any(|holder| *holder == id);
+        let has_lease = |id: P| self.leases.values().any(|lease| lease.host == id);
         let waiting = self
             .hosts
             .iter()
@@ -206,7 +256,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             let may_take_held = takes_held && !report.only_first;
             let held = || self.next_held(id).filter(|_| may_take_held);
             let Some(segment) = free.or_else(held) else { break };
-            self.leases.insert(segment, id);
+            self.leases.insert(segment, Lease { host: id, since: now });
             own.push(segment);
             self.hosts[place].granted += 1;
         }
@@ -214,7 +264,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
     }
 
     fn held_by(&self, id: P) -> impl Iterator<Item = u32> {
-        self.leases.iter().filter(move |(_, holder)| **holder == id).map(|(segment, _)| *segment)
+        self.leases.iter().filter(move |(_, lease)| lease.host == id).map(|(segment, _)| *segment)
     }
 
     fn is_free(&self, segment: u32) -> bool {
@@ -299,7 +349,7 @@ impl<P: Copy + Ord + Debug> Blob<P> {
             self.places.insert(moved.id, place);
         }
         self.count(&host.present, |holders| *holders -= 1);
-        self.leases.retain(|_, holder| *holder != id);
+        self.leases.retain(|_, lease| lease.host != id);
         self.first_free = 0;
     }
 
@@ -329,4 +379,31 @@ fn normal(ranges: &[(u32, u32)], segments: u32) -> Vec<(u32, u32)> {
         }
     }
     normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many leases there are after many segments, each of which takes this time beside so many others.
+    fn leases_after(segment_ms: impl Fn(u64) -> u64) -> usize {
+        let mut pace = Pace { leases: FIRST_LEASES, segment_time: Duration::MAX };
+        for _ in 0..100 {
+            pace.note(Duration::from_millis(segment_ms(pace.leases as u64)));
+            pace.leases = pace.leases.min(8);
+        }
+        pace.leases
+    }
+
+    #[test]
+    fn a_slow_link_gets_fewer_leases_than_slow_connections() {
+        assert_eq!(leases_after(|leases| 1_300 * leases), 3);
+        assert_eq!(leases_after(|leases| 50 * leases), 8, "a fast link");
+        assert_eq!(leases_after(|_| 4_000), 8, "slow connections");
+        assert_eq!(
+            leases_after(|leases| 4_000.max(1_000 * leases)),
+            6,
+            "slow connections and a link"
+        );
+    }
 }

@@ -12,18 +12,18 @@
 //! of the whole fleet.
 //!
 //! - **A lease** lets one host fetch one segment of 4 MiB. All hosts together have at most `leases_max` for a
-//!   blob, four by default: enough to fill the registry's link, few enough that a segment which is fetched twice
-//!   costs little. A segment is free while no host has it and none leases it. A host takes the segment that its
+//!   blob, four by default. They begin with two, and where one more
+//!   lease makes each segment slower, they have at most three. A segment is free while no host has it and none leases it. A host takes the segment that its
 //!   reader waits for, else the first free one. While a container starts, it takes no other one, and ends the
 //!   lease as soon as it has the blocks that the start reads.
 //! - **Leases go round**, because a host passes on what it fetches: leases at few hosts make their uplinks the
 //!   limit of all. So a host that had more leases than a host that waits without a lease gets no further one while
 //!   half of them are in use. In the first half second, each host gets at most one lease, since others may be about
 //!   to report.
-//! - **In numbers:** 1 GiB is 256 segments. The first four of 200 hosts get one each. When host 1 reports
-//!   segment 0, the next host that reports gets segment 4, and so on to 255. Each answer also names up to eight
+//! - **In numbers:** 1 GiB is 256 segments. The first two of 200 hosts get one each. When host 1 reports
+//!   segment 0, the next host that reports gets segment 2, and so on to 255. Each answer also names up to eight
 //!   hosts. So the registry sends one copy, and the blocks spread from the hosts that fetched them. A host that
-//!   is alone has four leases after half a second.
+//!   is alone has two leases after half a second, and four soon if they are not slower.
 //! - **A host that is gone** keeps its lease for [`LEASE_TIME`], 1.8 s after its last report; then the segment is
 //!   free. A host that reports late because it has too much work is not gone: it tells its lag, and four times
 //!   the lag is added, 12 s at most ([`extended`]). A lease that it no longer names in `fetching` ends
@@ -264,18 +264,21 @@ mod tests {
         let mut coordinator = coordinator();
         let mut ask =
             |id, report: &Report| coordinator.handle_report(Instant::ZERO, &"a", id, report).leases;
-        for id in 1..=4 {
+        for id in 1..=2 {
             assert_eq!(ask(id, &report(100)), [id - 1]);
         }
-        assert!(ask(5, &report(100)).is_empty(), "four leases are in use");
-        // Host 1 has its segment. The next one is for host 5, which had none.
+        for id in 3..=5 {
+            assert!(ask(id, &report(100)).is_empty(), "two leases are in use");
+        }
+        // Host 1 has its segment, and soon, so there is a third lease. The next ones are for hosts that had none.
         let done = Report { present: vec![(0, 1)], ..report(100) };
         assert!(ask(1, &done).is_empty());
-        assert_eq!(ask(5, &report(100)), [4]);
+        assert_eq!((ask(3, &report(100)), ask(4, &report(100))), (vec![2], vec![3]));
         // A host that takes no leases keeps nobody waiting.
         ask(6, &Report { wanted_leases: 0, ..report(100) });
         let done = Report { present: vec![(1, 2)], ..report(100) };
-        assert_eq!(ask(2, &done), [5]);
+        assert!(ask(2, &done).is_empty());
+        assert_eq!((ask(5, &report(100)), ask(2, &done)), (vec![4], vec![5]));
     }
 
     #[test]
@@ -283,13 +286,13 @@ mod tests {
         let mut coordinator = coordinator();
         let mut ask =
             |id, report: &Report| coordinator.handle_report(Instant::ZERO, &"a", id, report).leases;
-        for id in 1..=3 {
-            assert_eq!(ask(id, &report(100)), [id - 1]);
-        }
-        // Hosts 2 and 3 are slow, and have half of the leases.
         let done = |present| Report { present, ..report(100) };
-        assert_eq!(ask(1, &done(vec![(0, 1)])), [3]);
-        assert_eq!(ask(1, &done(vec![(0, 1), (3, 4)])), [4]);
+        assert_eq!((ask(1, &report(100)), ask(1, &done(vec![(0, 1)]))), (vec![0], vec![1]));
+        assert_eq!(ask(1, &done(vec![(0, 2)])), [2]);
+        // Hosts 2 and 3 are slow, and have half of the leases.
+        assert_eq!((ask(2, &report(100)), ask(3, &report(100))), (vec![3], vec![4]));
+        assert_eq!(ask(1, &done(vec![(0, 3)])), [5]);
+        assert_eq!(ask(1, &done(vec![(0, 3), (5, 6)])), [6]);
     }
 
     #[test]
@@ -305,14 +308,16 @@ mod tests {
     #[test]
     fn one_host_gets_all_leases_and_several_share_them() {
         let mut coordinator = coordinator();
-        assert_eq!(first_leases(&mut coordinator, &report(10)), [0, 1, 2, 3]);
+        assert_eq!(first_leases(&mut coordinator, &report(10)), [0, 1]);
         let at = Instant::ZERO + REPORT_INTERVAL;
+        let now = Report { present: vec![(0, 1)], fetching: vec![1], ..report(10) };
+        assert_eq!(coordinator.handle_report(at, &"a", 1, &now).leases, [1, 2, 3]);
         let waiting = coordinator.handle_report(at, &"a", 2, &report(10));
         assert_eq!((waiting.leases, waiting.hosts), (vec![], vec![1]));
-        // Host 1 has a segment. Its share is two of four now, and host 2 gets the free one.
-        let now = Report { present: vec![(0, 1)], fetching: vec![1, 2, 3], ..report(10) };
-        assert_eq!(coordinator.handle_report(at, &"a", 1, &now).leases, [1, 2, 3]);
-        assert_eq!(coordinator.handle_report(at, &"a", 2, &report(10)).leases, [4]);
+        // Host 1 has another segment. Its share is two of four now, and host 2 gets the others.
+        let now = Report { present: vec![(0, 2)], fetching: vec![2, 3], ..report(10) };
+        assert_eq!(coordinator.handle_report(at, &"a", 1, &now).leases, [2, 3]);
+        assert_eq!(coordinator.handle_report(at, &"a", 2, &report(10)).leases, [4, 5]);
     }
 
     #[test]
@@ -458,7 +463,7 @@ mod tests {
         let assignment = coordinator.handle_report(Instant::ZERO, &"a", 1, &report(20));
         assert_eq!((assignment.leases, assignment.hosts), (vec![], vec![0]));
         let late = Instant::ZERO + ANNOUNCEMENT_TIME + SECOND;
-        assert_eq!(coordinator.handle_report(late, &"a", 1, &report(20)).leases.len(), 4);
+        assert_eq!(coordinator.handle_report(late, &"a", 1, &report(20)).leases, [0, 1]);
     }
 
     #[test]
