@@ -133,6 +133,9 @@ pub struct Event {
     pub time_ms: u64,
     pub kind: String,
     pub text: String,
+    /// The kind of the trouble that begins or ends; empty for other events.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub trouble: String,
 }
 
 /// `/admin/topics`: those with the most subscribers first.

@@ -98,13 +98,14 @@ impl MachineRecord {
         known.collect()
     }
 
-    /// The rows after a time, as JSON. They are written by hand, because a figure is an `f32`: as the `f64` that a
+    /// The rows between two times, as JSON. They are written by hand, because a figure is an `f32`: as the `f64` that a
     /// JSON value holds, 0.97 would be 0.9700000286102295, and the answer twice as long.
-    pub fn history_json(&self, step: Step, after_ms: u64) -> String {
+    pub fn history_json(&self, step: Step, after_ms: u64, until_ms: u64) -> String {
         let columns: Vec<&str> = self.history.columns().names().collect();
         let mut text =
             format!("{{\"step_ms\":{},\"columns\":{},\"rows\":[", step.millis(), json!(columns));
-        for (index, row) in self.history.rows_after(step, after_ms).enumerate() {
+        let rows = self.history.rows_between(step, after_ms, until_ms);
+        for (index, row) in rows.iter().enumerate() {
             if index > 0 {
                 text.push(',');
             }

@@ -66,9 +66,11 @@ pub(super) enum Call {
     History {
         step: Step,
         after: u64,
+        until: u64,
     },
     Events {
         after: u64,
+        until: u64,
     },
     /// Adds an event to the history.
     Note {
@@ -129,7 +131,8 @@ impl ProcessCalls {
     /// Adds an event to the history of this process.
     pub(super) fn note(&self, kind: &str, text: &str) {
         let time_ms = now_ms();
-        let event = Event { time_ms, kind: kind.to_owned(), text: text.to_owned() };
+        let (kind, text) = (kind.to_owned(), text.to_owned());
+        let event = Event { time_ms, kind, text, trouble: String::new() };
         self.record.lock().history.add_event(event);
     }
 
@@ -190,9 +193,11 @@ impl ProcessCalls {
     fn answer(&self, call: &Call, reply: impl FnOnce(Option<String>) + Send + 'static) {
         let answer = match call {
             Call::State => self.state(),
-            Call::History { step, after } => self.record.lock().history_json(*step, *after),
-            Call::Events { after } => {
-                let events = self.record.lock().history.events_after(*after).cloned().collect();
+            Call::History { step, after, until } => {
+                self.record.lock().history_json(*step, *after, *until)
+            }
+            Call::Events { after, until } => {
+                let events = self.record.lock().history.events_between(*after, *until);
                 json!(Events { events }).to_string()
             }
             Call::Note { kind, text } => {
@@ -299,16 +304,16 @@ pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     let mut all = vec![
         samples!(enum Call:
             Call::State,
-            Call::History { step: Step::Minute, after: 1 },
-            Call::Events { after: 1 },
+            Call::History { step: Step::Minute, after: 1, until: 2 },
+            Call::Events { after: 1, until: 2 },
             Call::Note { kind: "k".into(), text: "t".into() },
             Call::SetLogLevel { level: "debug".into() },
             Call::Clients(topics),
         ),
-        samples!(enum Step: Step::Second, Step::Minute),
+        samples!(enum Step: Step::Second, Step::Minute, Step::Hour),
         samples!(Machine: Machine { name: "m".into(), first: 1, processes: 2 }),
         samples!(json Vec<Event>:
-            vec![Event { time_ms: 1, kind: "k".into(), text: "t".into() }]
+            vec![Event { time_ms: 1, kind: "k".into(), text: "t".into(), trouble: String::new() }]
         ),
     ];
     all.extend(super::client_call::message_samples());

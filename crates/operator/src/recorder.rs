@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use watchfire::internal::unix_millis;
 
 use super::answers::{Event, Trouble};
-use super::figures::{Column, HistoryFileError, Row, Sampler, Step, SystemFigures};
+use super::figures::{Column, HistoryFileError, Row, Sampler, SystemFigures};
 use super::process_calls::ProcessCalls;
 use super::troubles::{Change, Look};
 
@@ -66,7 +66,6 @@ struct Recorder {
     folder: PathBuf,
     sampler: Sampler,
     started: SystemInstant,
-    minute: Vec<Row>,
     /// The wall clock and the steady clock at the last sample.
     last: Option<(SystemTime, SystemInstant)>,
 }
@@ -81,7 +80,6 @@ impl Recorder {
             folder,
             sampler,
             started: SystemInstant::now(),
-            minute: Vec::new(),
             last: None,
         }
     }
@@ -132,7 +130,6 @@ impl Recorder {
         self.sampler.retain(|node| cluster.is_up(node));
         let missing = cluster.missing();
         self.note_certificate(&sample.row);
-        self.add_minute(&sample.row);
 
         let mut record = self.calls.record.lock();
         let changes = record.watch.look(&Look {
@@ -149,7 +146,7 @@ impl Recorder {
             record.history.add_event(event_of(&change, sample.row.time_ms));
         }
         self.calls.server.troubles.set(&record.watch.troubles());
-        record.history.add(Step::Second, sample.row);
+        record.history.add(sample.row);
         record.processes = sample.processes;
         record.fill_tables(&snapshots);
         record.system = system;
@@ -162,38 +159,22 @@ impl Recorder {
             self.calls.note("certificate", "A new TLS certificate is served");
         }
     }
-
-    /// Adds the row of the last minute when a new one begins.
-    fn add_minute(&mut self, row: &Row) {
-        let minute = |row: &Row| row.time_ms / Step::Minute.millis();
-        if let Some(first) = self.minute.first()
-            && minute(first) != minute(row)
-        {
-            let time_ms = minute(first) * Step::Minute.millis();
-            let history = &mut self.calls.record.lock().history;
-            let mean = Row::mean(history.columns(), time_ms, &self.minute);
-            history.add(Step::Minute, mean);
-            self.minute.clear();
-        }
-        self.minute.push(row.clone());
-    }
 }
 
 /// Logs what began or ended, and makes it an event.
 fn event_of(change: &Change, time_ms: u64) -> Event {
-    let (kind, text) = match change {
-        Change::Began(trouble) => {
-            let Trouble { kind, summary, fix, page, .. } = trouble;
+    let (kind, text, trouble) = match change {
+        Change::Began(Trouble { kind, summary, fix, page, .. }) => {
             tracing::warn!(kind, summary, fix, page, "trouble began");
-            ("trouble_begin", summary.clone())
+            ("trouble_begin", summary.clone(), kind)
         }
-        Change::Ended(trouble) => {
-            let seconds = time_ms.saturating_sub(trouble.since_ms) / 1_000;
-            tracing::info!(kind = trouble.kind.as_str(), seconds, "trouble ended");
-            ("trouble_end", format!("{} lasted {seconds} s", trouble.kind))
+        Change::Ended(Trouble { kind, summary, since_ms, .. }) => {
+            let seconds = time_ms.saturating_sub(*since_ms) / 1_000;
+            tracing::info!(kind, seconds, "trouble ended");
+            ("trouble_end", format!("Ended after {seconds} s: {summary}"), kind)
         }
     };
-    Event { time_ms, kind: kind.to_owned(), text }
+    Event { time_ms, kind: kind.to_owned(), text, trouble: trouble.clone() }
 }
 
 fn seconds_between(earlier: SystemTime, later: SystemTime) -> f64 {

@@ -92,6 +92,7 @@ type Answer = Result<Response, Refusal>;
 struct OfMachine {
     machine: String,
     after: u64,
+    until: Option<u64>,
     step: Step,
 }
 
@@ -104,16 +105,18 @@ async fn state(
 
 async fn history(
     State(calls): State<Arc<ProcessCalls>>,
-    Params(OfMachine { machine, step, after }): Params<OfMachine>,
+    Params(OfMachine { machine, step, after, until }): Params<OfMachine>,
 ) -> Answer {
-    of_recorder(&calls, &machine, Call::History { step, after }).await
+    let until = until.unwrap_or(u64::MAX);
+    of_recorder(&calls, &machine, Call::History { step, after, until }).await
 }
 
 async fn events(
     State(calls): State<Arc<ProcessCalls>>,
-    Params(OfMachine { machine, after, .. }): Params<OfMachine>,
+    Params(OfMachine { machine, after, until, .. }): Params<OfMachine>,
 ) -> Answer {
-    of_recorder(&calls, &machine, Call::Events { after }).await
+    let until = until.unwrap_or(u64::MAX);
+    of_recorder(&calls, &machine, Call::Events { after, until }).await
 }
 
 #[derive(Deserialize)]

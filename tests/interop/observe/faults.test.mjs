@@ -3,7 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -14,7 +15,9 @@ import { certify } from '../lib/certificate.mjs'
 import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
+import { Libp2pHost } from '../lib/libp2p-host.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
+import { Program } from '../lib/program.mjs'
 import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
 import { join, openSocket } from '../lib/room-sockets.mjs'
 import { TmuxTerminal, hasTmux } from '../lib/tmux.mjs'
@@ -42,8 +45,8 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
     if (process.env.FAULTS_TABLE) writeFileSync(process.env.FAULTS_TABLE, markdown(table))
   })
 
-  /** Injects a fault, and asserts that the calls, the log and the page name it in time. */
-  async function isNamed(kind, { fault, settings = {}, processes = 1, inject, scheme = 'ws', ends = true }) {
+  /** Injects a fault when the server is `ready`, and asserts that the calls, the log and the page name it in time. */
+  async function isNamed(kind, { fault, settings = {}, processes = 1, ready, inject, scheme = 'ws', ends = true }) {
     const server = await startWatchfire({ processes, settings: { ...ROOMS, 'limits.loopback_limited': 'false', ...settings } })
     const undo = []
     const context = await browser.newContext()
@@ -64,6 +67,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         await terminal.shows(/1 Home +2 Connections/)
       }
       await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')
+      await ready?.(server)
       const began = performance.now()
       await inject(server, (action) => undo.push(action))
       const seconds = () => Math.round((performance.now() - began) / 100) / 10
@@ -164,6 +168,47 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
           const client = await join(server, ROOM)
           undo(() => client.terminate())
         }
+      },
+    }))
+
+  it('a process with hardly a free descriptor', () =>
+    isNamed('descriptors_near_limit', {
+      fault: 'The limit of open files is lowered',
+      inject: (server, undo) => {
+        const limit = (files) => execFileSync('prlimit', ['--pid', String(server.pid), `--nofile=${files}`])
+        const before = /^Max open files +(\d+) +(\d+)/m.exec(readFileSync(`/proc/${server.pid}/limits`, 'utf8'))
+        limit(Math.floor(readdirSync(`/proc/${server.pid}/fd`).length / 0.92))
+        undo(() => limit(`${before[1]}:${before[2]}`))
+      },
+    }))
+
+  it('a server whose only libp2p peer ends', async () => {
+    const hub = await Libp2pHost.start()
+    await isNamed('no_libp2p_peers', {
+      fault: 'The only libp2p peer ends',
+      settings: { 'p2p.bootstrap': hub.address, 'p2p.listen': '/ip4/127.0.0.1/tcp/0' },
+      ends: false,
+      // A server has a minute to find its first peer.
+      ready: (server) => waitUntil(async () => (await state(server)).processes[0]?.uptime_seconds > 61, 'a minute passes', 90_000),
+      inject: () => hub.stop(),
+    }).finally(() => hub.stop())
+  })
+
+  it('peers that have used up the relay', () =>
+    isNamed('relay_quota', {
+      fault: 'A reader takes more from the relay than an address may send in a day',
+      settings: { 'limits.loopback_limited': 'true', 'limits.relay_bytes_per_day_per_address': 100_000 },
+      inject: async (server, undo) => {
+        const file = path.join(folder, 'large.bin')
+        writeFileSync(file, randomBytes(4 << 20))
+        const start = (...args) => {
+          const program = new Program(binary('watchfire'), [...args, '--relay-only'])
+          undo(() => program.stop())
+          return program
+        }
+        const share = start('share', file, '--to', server.http(''))
+        const link = await share.until(() => /http\S+\/p\/\S+/.exec(share.output)?.[0], 'the link')
+        start('get', link, '--output', path.join(folder, 'copy.bin'))
       },
     }))
 
@@ -298,13 +343,14 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
   it('a disk that is full', { skip: process.getuid() !== 0 && 'mounting a small disk needs root' }, () => {
     const disk = path.join(folder, 'disk')
     mkdirSync(disk)
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk])
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=40m', 'tmpfs', disk])
     return isNamed('disk_nearly_full', {
       fault: 'The disk of the state folder is full',
       settings: { 'admin.history_file': path.join(disk, 'history') },
       inject: (_, undo) => {
         const filler = path.join(disk, 'filler')
-        writeFileSync(filler, Buffer.alloc(3_300_000))
+        const { bavail, bsize } = statfsSync(disk)
+        writeFileSync(filler, Buffer.alloc(Math.floor(0.98 * bavail * bsize)))
         undo(() => rmSync(filler))
       },
     }).finally(() => execFileSync('umount', [disk]))

@@ -148,6 +148,39 @@ describe('the operator of three processes', () => {
   })
 })
 
+describe('the record', () => {
+  it('outlives kill -9, and top prints a moment of it', async (t) => {
+    const settings = { ...ROOMS, 'admin.history_file': path.join(newFolder(t), 'history') }
+    const start = async () => {
+      const server = await startWatchfire({ processes: 1, settings })
+      t.after(() => server.kill())
+      return server
+    }
+    const first = await start()
+    const clients = await Promise.all(Array.from({ length: 3 }, () => join(first, 'rooms:past')))
+    t.after(() => clients.forEach((client) => client.terminate()))
+    const rows = async (server) => {
+      const { columns, rows } = await call(server, '/admin/history')
+      const at = columns.indexOf('clients_websocket') + 1
+      return rows.map((row) => ({ ms: row[0], clients: row[at] }))
+    }
+    const hadAll = await waitUntil(async () => (await rows(first)).find((row) => row.clients === 3), 'the record has the clients')
+    await first.kill()
+
+    const second = await start()
+    await waitUntil(async () => (await rows(second)).some((row) => row.ms === hadAll.ms), 'the file is read')
+    await waitUntil(async () => (await rows(second)).at(-1).clients === 0, 'the clients are gone')
+    const operator = new URL(await second.admin('/')).origin
+    const top = (moment) => spawnSync(binary('watchfire'), ['top', '--operator', operator, '--at', moment], { encoding: 'utf8' })
+    const { stdout, stderr } = top(new Date(hadAll.ms + 999).toISOString().slice(0, 19) + 'Z')
+    assert.equal(stderr, '')
+    assert.match(stdout, /^clients +3 /m)
+    assert.match(stdout, /No trouble\.\n\nEvents from 5 minutes before to 5 minutes after:\n.*Version \S+ started/)
+    assert.match(top('2020-02-03 04:05').stdout, /^The record has no figures of 2020-02-03 04:05:00 UTC\./)
+    assert.match(top('noon').stderr, /"noon" is not a moment/)
+  })
+})
+
 describe('the operator of two machines', { skip: whyNoNats }, () => {
   let nats
   const machines = []

@@ -4,22 +4,23 @@
 //! of it. So it must not end with the process, and it must not itself become a trouble: a file that grows
 //! fills the disk, and a database would be another program that can fail.
 //!
-//! # A ring of seconds, a ring of minutes, a ring of events
+//! # Rings of rows, and a ring of events
 //!
-//! The file is three rings of slots of fixed size. A row belongs to a second or a minute of Unix time, and
-//! the remainder of its number decides its slot: with 900 slots for seconds, second 1,700,000,123 has slot 23,
-//! and so has the second 15 minutes later, which replaces it. Nothing says where a ring begins. The reader
-//! decodes all slots, sorts the rows by their own time, and drops rows that are older than the ring is long:
-//! they are in slots that were not written since, because the server was down. Events have no fixed rate, so
-//! each has a number that counts up, and its remainder by 256 decides the slot.
+//! The file is four rings of slots of fixed size. A row belongs to a second, a minute or an hour of Unix time, and
+//! the remainder of its number decides its slot: with 86,400 slots for seconds, second 1,700,000,123 has slot 80,123,
+//! and so has the second a day later, which replaces it. Nothing says where a ring begins. A slot has the time of its
+//! row, so a reader that wants a second looks into its slot, and finds the row of that second, or an older one
+//! because the server was down. Events have no fixed rate, so each has a number that counts up, and its remainder by
+//! 4,096 decides the slot.
 //!
-//! With the 54 columns of every server and the 14 of its features, of four bytes each, a row has 288 bytes in the
-//! file, with its time and a checksum. 900 seconds are 259,200 bytes, 1,440 minutes 414,720, and 256 events
-//! 131,072: the file always has 805,056 bytes. A server with other features has a file of another size. The memory
-//! has the same rows, less than 1 MB. One sample writes one slot, and every sixtieth one more.
+//! A day is known by the second, a month by the minute, and a year by the hour. A value in the file has two bytes: its
+//! logarithm, in steps of a twelfth of a percent ([`encode`]). With 80 columns, a row has 176 bytes with its time and a
+//! checksum, and the file about 27 MB. A server with other features has a file of another size. The memory has only the rows of the last 15 minutes and 24 hours,
+//! exactly: less than 1 MB. One sample writes one slot, every sixtieth one more, and each hour a third. They are in the
+//! kernel's cache when the write returns, so they survive the end of the process by any signal.
 //!
-//! The recorder makes the row of a minute from the seconds of that minute: the mean, and of a quantile the
-//! largest (`Row::mean`). So 15 minutes are known by the second, and 24 hours by the minute.
+//! The row of a minute is made from the seconds of that minute: the mean, and of a quantile the largest
+//! (`Row::mean`). The row of an hour is made from its minutes in the same way.
 //!
 //! # Faults of the file
 //!
@@ -38,6 +39,7 @@
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -50,10 +52,13 @@ use super::columns::Columns;
 use super::sampler::Row;
 use crate::answers::Event;
 
-pub(crate) const SECONDS: usize = 15 * 60;
-pub(crate) const MINUTES: usize = 24 * 60;
-/// Events that are kept. A further one replaces the oldest.
-pub(crate) const EVENTS: usize = 256;
+/// Events that the memory has, and those of the file. A further one replaces the oldest.
+const EVENTS: usize = 256;
+const EVENTS_IN_FILE: usize = 4_096;
+/// The most rows of one answer: 24 hours by the minute.
+const ROWS_READ_MAX: usize = 24 * 60;
+/// Slots that are read at a time while a file is attached.
+const SLOTS_AT_A_TIME: usize = 4_096;
 
 const CHECKSUM_BYTES: usize = 8;
 /// An event in the file: its length, its JSON, and the checksum.
@@ -61,7 +66,7 @@ const EVENT_BYTES: usize = 512;
 /// The longest text of an event. It is cut further if its JSON does not fit in a slot.
 const EVENT_TEXT_BYTES_MAX: usize = 240;
 const HEADER_BYTES: usize = 64;
-const VERSION: &str = "watchfire history 1";
+const VERSION: &str = "watchfire history 2";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -69,29 +74,49 @@ pub(crate) enum Step {
     #[default]
     Second,
     Minute,
+    Hour,
 }
 
 impl Step {
+    const ALL: [Step; 3] = [Step::Second, Step::Minute, Step::Hour];
+
     pub fn millis(self) -> u64 {
         match self {
             Step::Second => 1_000,
             Step::Minute => 60_000,
+            Step::Hour => 3_600_000,
         }
     }
 
+    /// The number of the step that has a time, since the beginning of Unix time.
+    fn position(self, time_ms: u64) -> u64 {
+        time_ms / self.millis()
+    }
+
+    /// Rows in memory.
     fn rows_max(self) -> usize {
         match self {
-            Step::Second => SECONDS,
-            Step::Minute => MINUTES,
+            Step::Second => 15 * 60,
+            Step::Minute => 24 * 60,
+            Step::Hour => 31 * 24,
+        }
+    }
+
+    /// Rows in the file.
+    fn slots(self) -> usize {
+        match self {
+            Step::Second => 24 * 60 * 60,
+            Step::Minute => 31 * 24 * 60,
+            Step::Hour => 366 * 24,
         }
     }
 }
 
-/// The history of one machine: at most 1 MB in memory, and as much in the file.
+/// The history of one machine.
 #[derive(Default)]
 pub(crate) struct History {
-    seconds: VecDeque<Row>,
-    minutes: VecDeque<Row>,
+    /// The last rows, by their steps.
+    rows: [VecDeque<Row>; Step::ALL.len()],
     events: VecDeque<Event>,
     /// The number of the next event, which decides its slot.
     next_event: u64,
@@ -138,25 +163,29 @@ impl History {
         // A file that was cut gets its length back; the missing slots are empty. Its space is reserved, so
         // that it can be written while the disk is full.
         let row_bytes = row_bytes(&self.columns);
-        let file_bytes = (event_offset(row_bytes, 0) + EVENTS * EVENT_BYTES) as u64;
+        let file_bytes = event_offset(row_bytes, EVENTS_IN_FILE) as u64;
         file.set_len(file_bytes)?;
         match fallocate(&file, FallocateFlags::empty(), 0, file_bytes) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(error) => return Err(io::Error::from(error).into()),
         }
-        let seconds = read_rows(&file, row_bytes, Step::Second)?;
-        let minutes = read_rows(&file, row_bytes, Step::Minute)?;
+        let mut rows: [VecDeque<Row>; Step::ALL.len()] = Default::default();
+        for step in Step::ALL {
+            let newest = newest_position(&file, row_bytes, step)?;
+            let oldest = newest.saturating_sub(step.rows_max() as u64 - 1);
+            rows[step as usize] = read_rows(&file, row_bytes, step, oldest..=newest)?.into();
+        }
         let (earlier, next_event) = read_events(&file, row_bytes)?;
         let own = std::mem::replace(self, History::new(self.columns.clone()));
         self.next_event = next_event;
         self.file = Some(file);
-        self.events = earlier;
-        for (rows, step) in [(seconds, Step::Second), (minutes, Step::Minute)] {
-            *self.rows_mut(step) = rows;
-        }
+        self.events = earlier.into();
+        self.events.drain(..self.events.len().saturating_sub(EVENTS));
+        self.rows = rows;
         own.events.into_iter().for_each(|event| self.add_event(event));
-        own.seconds.into_iter().for_each(|row| self.add(Step::Second, row));
-        own.minutes.into_iter().for_each(|row| self.add(Step::Minute, row));
+        for (step, rows) in Step::ALL.into_iter().zip(own.rows) {
+            rows.into_iter().for_each(|row| self.write_row(step, row));
+        }
         Ok(())
     }
 
@@ -164,15 +193,36 @@ impl History {
         self.file.is_some()
     }
 
-    /// Adds a row. One that is not newer than the last row is dropped: the clock was set back.
-    pub fn add(&mut self, step: Step, row: Row) {
-        let position = row.time_ms / step.millis();
-        if self.rows(step).back().is_some_and(|last| last.time_ms / step.millis() >= position) {
+    /// Adds the row of a second, and those of the minute and the hour that it ends. One that is not newer than the last
+    /// row is dropped: the clock was set back.
+    pub fn add(&mut self, row: Row) {
+        let before = self.latest().map(|row| row.time_ms);
+        let now = row.time_ms;
+        if before.is_some_and(|before| Step::Second.position(before) >= Step::Second.position(now)) {
+            return;
+        }
+        for (step, part) in [(Step::Minute, Step::Second), (Step::Hour, Step::Minute)] {
+            let Some(ended) = before.map(|before| step.position(before)) else { continue };
+            if ended < step.position(now) {
+                let start = ended * step.millis();
+                let (columns, rows) = (&self.columns, self.rows(part));
+                let from = rows.partition_point(|row| row.time_ms < start);
+                let until = rows.partition_point(|row| row.time_ms < start + step.millis());
+                let mean = Row::mean(columns, start, rows.range(from..until));
+                self.write_row(step, mean);
+            }
+        }
+        self.write_row(Step::Second, row);
+    }
+
+    fn write_row(&mut self, step: Step, row: Row) {
+        let position = step.position(row.time_ms);
+        if self.rows(step).back().is_some_and(|last| step.position(last.time_ms) >= position) {
             return;
         }
         let offset = row_offset(row_bytes(&self.columns), step, position);
         self.write(offset, &encode_row(&row));
-        let rows = self.rows_mut(step);
+        let rows = &mut self.rows[step as usize];
         rows.push_back(row);
         if rows.len() > step.rows_max() {
             rows.pop_front();
@@ -191,7 +241,7 @@ impl History {
                 }
             }
         };
-        let slot = (self.next_event % EVENTS as u64) as usize;
+        let slot = (self.next_event % EVENTS_IN_FILE as u64) as usize;
         self.write(event_offset(row_bytes(&self.columns), slot), &bytes);
         self.next_event += 1;
         self.events.push_back(event);
@@ -200,33 +250,43 @@ impl History {
         }
     }
 
-    /// The rows after a time, in order.
-    pub fn rows_after(&self, step: Step, after_ms: u64) -> impl Iterator<Item = &Row> {
+    /// The rows after a time, and before or at another one, in order. Those that only the file has are read from it; at
+    /// most a day by the minute is read at once.
+    pub fn rows_between(&self, step: Step, after_ms: u64, until_ms: u64) -> Vec<Row> {
         let rows = self.rows(step);
-        rows.range(rows.partition_point(|row| row.time_ms <= after_ms)..)
+        let in_memory = rows.front().is_some_and(|oldest| oldest.time_ms <= after_ms);
+        if let Some(file) = self.file.as_ref().filter(|_| !in_memory && after_ms > 0) {
+            let first = step.position(after_ms) + u64::from(after_ms % step.millis() > 0);
+            let last = step.position(until_ms).min(first + ROWS_READ_MAX as u64 - 1);
+            match read_rows(file, row_bytes(&self.columns), step, first..=last) {
+                Ok(mut read) => {
+                    read.retain(|row| row.time_ms > after_ms && row.time_ms <= until_ms);
+                    return read;
+                }
+                Err(error) => tracing::warn!(%error, "cannot read the operator's history"),
+            }
+        }
+        let from = rows.partition_point(|row| row.time_ms <= after_ms);
+        let until = rows.partition_point(|row| row.time_ms <= until_ms).max(from);
+        rows.range(from..until).cloned().collect()
     }
 
     pub fn latest(&self) -> Option<&Row> {
-        self.seconds.back()
+        self.rows(Step::Second).back()
     }
 
-    /// The events after a time, in order.
-    pub fn events_after(&self, after_ms: u64) -> impl Iterator<Item = &Event> {
-        self.events.iter().filter(move |event| event.time_ms > after_ms)
+    /// The events after a time, and before or at another one, in order. Those that only the file has are read from it.
+    pub fn events_between(&self, after_ms: u64, until_ms: u64) -> Vec<Event> {
+        let in_memory = self.events.front().is_some_and(|oldest| oldest.time_ms <= after_ms);
+        let read = self.file.as_ref().filter(|_| !in_memory && after_ms > 0);
+        let read = read.and_then(|file| read_events(file, row_bytes(&self.columns)).ok());
+        let all = read.map_or_else(|| self.events.iter().cloned().collect(), |(events, _)| events);
+        let is_between = |event: &Event| event.time_ms > after_ms && event.time_ms <= until_ms;
+        all.into_iter().filter(is_between).collect()
     }
 
     fn rows(&self, step: Step) -> &VecDeque<Row> {
-        match step {
-            Step::Second => &self.seconds,
-            Step::Minute => &self.minutes,
-        }
-    }
-
-    fn rows_mut(&mut self, step: Step) -> &mut VecDeque<Row> {
-        match step {
-            Step::Second => &mut self.seconds,
-            Step::Minute => &mut self.minutes,
-        }
+        &self.rows[step as usize]
     }
 
     /// Writes to the file. After an error the history is in memory only.
@@ -256,19 +316,21 @@ fn own_header(columns: &Columns) -> [u8; HEADER_BYTES] {
 
 /// The bytes of a row in the file: its time, the values, and the checksum.
 fn row_bytes(columns: &Columns) -> usize {
-    8 + 4 * columns.len() + CHECKSUM_BYTES
+    8 + 2 * columns.len() + CHECKSUM_BYTES
 }
 
 fn row_offset(row_bytes: usize, step: Step, position: u64) -> usize {
-    let slot = (position % step.rows_max() as u64) as usize;
-    match step {
-        Step::Second => HEADER_BYTES + slot * row_bytes,
-        Step::Minute => HEADER_BYTES + (SECONDS + slot) * row_bytes,
-    }
+    let slot = (position % step.slots() as u64) as usize;
+    HEADER_BYTES + (slots_before(step) + slot) * row_bytes
+}
+
+fn slots_before(step: Step) -> usize {
+    Step::ALL[..step as usize].iter().map(|step| step.slots()).sum()
 }
 
 fn event_offset(row_bytes: usize, slot: usize) -> usize {
-    HEADER_BYTES + (SECONDS + MINUTES) * row_bytes + slot * EVENT_BYTES
+    let rows: usize = Step::ALL.iter().map(|step| step.slots()).sum();
+    HEADER_BYTES + rows * row_bytes + slot * EVENT_BYTES
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
@@ -279,32 +341,86 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
 fn encode_row(row: &Row) -> Vec<u8> {
     let mut bytes = row.time_ms.to_le_bytes().to_vec();
     for value in &row.values {
-        bytes.extend(value.to_le_bytes());
+        bytes.extend(encode(*value).to_le_bytes());
     }
     bytes.extend(checksum(&bytes));
     bytes
+}
+
+/// Codes for each doubling of a value, and the exponent of two of the least value.
+const CODES_PER_DOUBLING: f32 = 819.0;
+const LEAST_EXPONENT: f32 = -30.0;
+
+/// The code of a value: 0 for one that is not known, 1 for zero, and else its logarithm. It is within a twentieth of a
+/// percent, for values from a billionth to 10 to the power of 15.
+fn encode(value: f32) -> u16 {
+    if !value.is_finite() {
+        return 0;
+    }
+    let code = (value.max(0.0).log2() - LEAST_EXPONENT) * CODES_PER_DOUBLING;
+    // Zero has no logarithm, and a small value counts as zero.
+    if code > 0.0 { code.round().min(f32::from(u16::MAX) - 2.0) as u16 + 2 } else { 1 }
+}
+
+/// The value of a code. A number that can have been a whole one is a whole one.
+fn decode(code: u16) -> f32 {
+    match code {
+        0 => f32::NAN,
+        1 => 0.0,
+        _ => {
+            let value = (f32::from(code - 2) / CODES_PER_DOUBLING + LEAST_EXPONENT).exp2();
+            let whole = value.round();
+            if whole > 0.0 && (whole - value).abs() < 0.000_5 * value { whole } else { value }
+        }
+    }
 }
 
 fn decode_row(bytes: &[u8]) -> Option<Row> {
     let (content, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
     (checksum(content) == *sum).then_some(())?;
     let (time, values) = content.split_first_chunk::<8>()?;
-    let values = values
-        .chunks_exact(4)
-        .map(|value| f32::from_le_bytes(value.try_into().expect("each chunk has four bytes")));
+    let (values, _) = values.as_chunks::<2>();
+    let values = values.iter().map(|code| decode(u16::from_le_bytes(*code)));
     Some(Row { time_ms: u64::from_le_bytes(*time), values: values.collect() })
 }
 
-fn read_rows(file: &File, row_bytes: usize, step: Step) -> io::Result<VecDeque<Row>> {
-    let mut bytes = vec![0; step.rows_max() * row_bytes];
-    file.read_exact_at(&mut bytes, row_offset(row_bytes, step, 0) as u64)?;
-    let mut rows: Vec<Row> = bytes.chunks_exact(row_bytes).filter_map(decode_row).collect();
-    rows.sort_by_key(|row| row.time_ms);
-    // Older rows than the step keeps are of slots that were not written since.
-    let newest = rows.last().map_or(0, |row| row.time_ms);
-    let oldest = newest.saturating_sub(step.rows_max() as u64 * step.millis());
-    rows.retain(|row| row.time_ms > oldest);
-    Ok(rows.into())
+/// The rows of these positions, in order.
+fn read_rows(
+    file: &File,
+    row_bytes: usize,
+    step: Step,
+    positions: RangeInclusive<u64>,
+) -> io::Result<Vec<Row>> {
+    let (first, last) = positions.into_inner();
+    let mut rows = Vec::new();
+    let mut next = first;
+    while next <= last {
+        // Up to the end of the ring, then from its beginning.
+        let room = step.slots() as u64 - next % step.slots() as u64;
+        let count = (last - next + 1).min(room).min(SLOTS_AT_A_TIME as u64);
+        let mut bytes = vec![0; count as usize * row_bytes];
+        file.read_exact_at(&mut bytes, row_offset(row_bytes, step, next) as u64)?;
+        for (slot, position) in bytes.chunks_exact(row_bytes).zip(next..) {
+            // A slot may have a row of the turn before.
+            let row = decode_row(slot).filter(|row| step.position(row.time_ms) == position);
+            rows.extend(row);
+        }
+        next += count;
+    }
+    Ok(rows)
+}
+
+/// The position of the newest row; 0 without one.
+fn newest_position(file: &File, row_bytes: usize, step: Step) -> io::Result<u64> {
+    let mut newest = 0;
+    for first in (0..step.slots()).step_by(SLOTS_AT_A_TIME) {
+        let count = SLOTS_AT_A_TIME.min(step.slots() - first);
+        let mut bytes = vec![0; count * row_bytes];
+        file.read_exact_at(&mut bytes, row_offset(row_bytes, step, first as u64) as u64)?;
+        let rows = bytes.chunks_exact(row_bytes).filter_map(decode_row);
+        newest = rows.map(|row| step.position(row.time_ms)).fold(newest, u64::max);
+    }
+    Ok(newest)
 }
 
 /// The bytes of an event; `None` when they do not fit in a slot.
@@ -328,8 +444,8 @@ fn decode_event(slot: &[u8]) -> Option<(u64, Event)> {
 }
 
 /// The events in order, and the number of the next one.
-fn read_events(file: &File, row_bytes: usize) -> io::Result<(VecDeque<Event>, u64)> {
-    let mut bytes = vec![0; EVENTS * EVENT_BYTES];
+fn read_events(file: &File, row_bytes: usize) -> io::Result<(Vec<Event>, u64)> {
+    let mut bytes = vec![0; EVENTS_IN_FILE * EVENT_BYTES];
     file.read_exact_at(&mut bytes, event_offset(row_bytes, 0) as u64)?;
     let mut events: Vec<(u64, Event)> =
         bytes.chunks_exact(EVENT_BYTES).filter_map(decode_event).collect();
@@ -358,7 +474,7 @@ mod tests {
     }
 
     fn event(time_ms: u64, text: &str) -> Event {
-        Event { time_ms, kind: "start".into(), text: text.into() }
+        Event { time_ms, kind: "start".into(), text: text.into(), trouble: String::new() }
     }
 
     fn opened(path: &Path) -> History {
@@ -368,60 +484,97 @@ mod tests {
     }
 
     fn times(history: &History, step: Step) -> Vec<u64> {
-        history.rows_after(step, 0).map(|row| row.time_ms).collect()
+        history.rows(step).iter().map(|row| row.time_ms).collect()
     }
+
+    const SECONDS: u64 = 15 * 60;
+    const DAY: u64 = 24 * 60 * 60;
 
     #[test]
     fn a_restart_shows_the_past() {
         let (_folder, path) = scratch();
         let mut history = opened(&path);
-        for second in 1..=SECONDS as u64 + 100 {
-            history.add(Step::Second, row(second * 1_000));
+        for second in 1..=SECONDS + 100 {
+            history.add(row(second * 1_000));
         }
-        history.add(Step::Minute, row(60_000));
         (1..300).for_each(|at| history.add_event(event(at, &format!("event {at}"))));
         drop(history);
 
         // The next server has recorded for a moment before the file was free.
         let mut history = History::default();
-        let own = (SECONDS as u64 + 105) * 1_000;
-        history.add(Step::Second, row(own));
+        let own = (SECONDS + 105) * 1_000;
+        history.add(row(own));
         history.add_event(event(1_000, "start"));
         history.attach(&path).unwrap();
         let seconds = times(&history, Step::Second);
-        assert_eq!((seconds.len(), seconds[seconds.len() - 1]), (SECONDS, own));
+        assert_eq!((seconds.len() as u64, seconds[seconds.len() - 1]), (SECONDS, own));
+        // Four seconds without a server are missing.
         assert_eq!(seconds[0], 102_000);
         assert_eq!(history.latest(), Some(&row(own)));
-        assert_eq!(times(&history, Step::Minute), [60_000]);
-        let events: Vec<_> = history.events_after(0).map(|event| event.text.clone()).collect();
-        assert_eq!((events.len(), &*events[0]), (EVENTS, "event 45"));
-        assert_eq!(events[EVENTS - 1], "start");
-        assert!(std::fs::metadata(&path).unwrap().len() < 2 * 1024 * 1024);
+        let minutes: Vec<u64> = (0..16).map(|minute| minute * 60_000).collect();
+        assert_eq!(times(&history, Step::Minute), minutes);
+        let events: Vec<_> = history.events_between(44, u64::MAX);
+        assert_eq!((events.len(), &*events[0].text), (EVENTS, "event 45"));
+        assert_eq!(events[EVENTS - 1].text, "start");
+        assert_eq!(history.events_between(1, 3).len(), 2, "earlier ones are in the file");
+        assert!(std::fs::metadata(&path).unwrap().len() < 32 * 1024 * 1024);
+    }
+
+    #[test]
+    fn a_day_is_read_by_the_second_and_a_month_by_the_minute() {
+        let (_folder, path) = scratch();
+        let mut history = opened(&path);
+        let start = 1_700_000_000;
+        (start..start + DAY + 5_000).step_by(2).for_each(|second| history.add(row(second * 1_000)));
+        let read = |step, after: u64, until: u64| {
+            let rows = history.rows_between(step, after * 1_000, until * 1_000);
+            rows.iter().map(|row| row.time_ms / 1_000).collect::<Vec<_>>()
+        };
+        let at = start + 10_000;
+        assert_eq!(read(Step::Second, at, at + 6), [at + 2, at + 4, at + 6]);
+        assert_eq!(read(Step::Second, start, start + 6), [0; 0], "a day later it was replaced");
+        let minute = at / 60 * 60;
+        assert_eq!(read(Step::Minute, minute - 1, minute + 60), [minute, minute + 60]);
+        let hour = at / 3_600 * 3_600;
+        assert_eq!(read(Step::Hour, hour - 1, hour), [hour]);
+        assert_eq!(read(Step::Second, start + 9_000, start + DAY).len(), ROWS_READ_MAX / 2);
+    }
+
+    #[test]
+    fn a_value_in_the_file_has_three_digits() {
+        for value in [1e-9, 0.000_123, 0.97, 1.5, 3.0, 123.0, 1_005.0, 1_234_567.0, 9.9e12_f32] {
+            let read = decode(encode(value));
+            assert!((read - value).abs() <= 0.000_5 * value, "{value}: {read}");
+        }
+        for whole in 0..1_000 {
+            assert_eq!(decode(encode(whole as f32)), whole as f32);
+        }
+        assert!(decode(encode(f32::NAN)).is_nan());
+        assert_eq!([-1.0, 1e-30].map(|value| decode(encode(value))), [0.0, 0.0]);
+        assert!(decode(encode(f32::MAX)) > 1e15);
     }
 
     #[test]
     fn a_file_that_is_cut_in_half_keeps_the_rest() {
         let (_folder, path) = scratch();
         let mut history = opened(&path);
-        (1..=SECONDS as u64).for_each(|second| history.add(Step::Second, row(second * 1_000)));
+        (1..=100).for_each(|second| history.add(row(second * 1_000)));
         history.add_event(event(5, "lost"));
         drop(history);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
-        file.set_len((HEADER_BYTES + SECONDS * row_bytes(&Columns::default()) / 2 + 7) as u64)
-            .unwrap();
+        file.set_len((HEADER_BYTES + 50 * row_bytes(&Columns::default()) + 7) as u64).unwrap();
         drop(file);
         let history = opened(&path);
-        let half = times(&history, Step::Second).len();
-        assert!((SECONDS / 2 - 1..=SECONDS / 2).contains(&half), "{half}");
-        assert_eq!(history.events_after(0).count(), 0);
+        assert_eq!(times(&history, Step::Second).len(), 49);
+        assert_eq!(history.events_between(0, u64::MAX), []);
     }
 
     #[test]
     fn damaged_slots_and_files_of_others_are_empty() {
         let (_folder, path) = scratch();
         let mut history = opened(&path);
-        history.add(Step::Second, row(1_000));
-        history.add(Step::Second, row(2_000));
+        history.add(row(1_000));
+        history.add(row(2_000));
         drop(history);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         let second = row_offset(row_bytes(&Columns::default()), Step::Second, 1) as u64;
@@ -447,10 +600,10 @@ mod tests {
     fn a_clock_that_is_set_back_replaces_nothing() {
         let mut history = History::default();
         for time_ms in [5_000, 5_400, 3_000, 6_000] {
-            history.add(Step::Second, row(time_ms));
+            history.add(row(time_ms));
         }
         assert_eq!(times(&history, Step::Second), [5_000, 6_000]);
-        assert_eq!(history.rows_after(Step::Second, 5_000).count(), 1);
+        assert_eq!(history.rows_between(Step::Second, 5_000, u64::MAX).len(), 1);
     }
 
     #[test]
@@ -460,9 +613,9 @@ mod tests {
         for text in ["\u{1}".repeat(9_000), "é".repeat(500), String::new(), "<b>\n".repeat(99)] {
             history.add_event(event(1, &text));
         }
-        let before: Vec<Event> = history.events_after(0).cloned().collect();
+        let before = history.events_between(0, u64::MAX);
         assert!(before[1].text.starts_with('é') && before[1].text.len() <= 240);
         drop(history);
-        assert!(opened(&path).events_after(0).eq(&before));
+        assert_eq!(opened(&path).events_between(0, u64::MAX), before);
     }
 }

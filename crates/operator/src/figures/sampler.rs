@@ -36,12 +36,16 @@ impl Row {
         value.filter(|value| !value.is_nan())
     }
 
-    /// The row of a minute: the mean of each column over the seconds that know it. The largest value of
+    /// The row of a longer time: the mean of each column over the rows that know it. The largest value of
     /// a quantile, because a mean of quantiles says nothing.
-    pub fn mean(columns: &Columns, time_ms: u64, rows: &[Row]) -> Self {
+    pub fn mean<'a>(
+        columns: &Columns,
+        time_ms: u64,
+        rows: impl Iterator<Item = &'a Row> + Clone,
+    ) -> Self {
         use FigureKind::{Largest, Quantile, Rate, Sum};
         let value = |(place, kind)| {
-            let known = rows.iter().filter_map(|row| row.at(place));
+            let known = rows.clone().filter_map(|row| row.at(place));
             match kind {
                 Kind::Metric(Quantile(..) | Largest(_)) | Kind::Busiest => {
                     known.reduce(f64::max).unwrap_or(f64::NAN)
@@ -427,7 +431,7 @@ mod tests {
         let minute = Row::mean(
             &Columns::default(),
             60_000,
-            &[row(2.0, 0.5), row(4.0, f32::NAN), row(f32::NAN, 0.25)],
+            [row(2.0, 0.5), row(4.0, f32::NAN), row(f32::NAN, 0.25)].iter(),
         );
         assert_eq!(minute.get(Column::Joins), Some(3.0));
         assert_eq!(minute.get(Column::JoinP99), Some(0.5));

@@ -2,7 +2,7 @@
 
 import { element, setAttribute, setText, svg } from './operator-dom.js'
 import { summarize } from './operator-history.js'
-import { clock, clockMinutes, format, formatTick, short } from './operator-text.js'
+import { clock, clockMinutes, date, format, formatTick, short } from './operator-text.js'
 
 const LEFT = 58
 const RIGHT = 10
@@ -11,6 +11,10 @@ const BOTTOM = 20
 const LABEL_CHARACTER = 5.6
 const MARKS_MAX = 60
 const MINUTE_MS = 60_000
+const DAY_MS = 1_440 * MINUTE_MS
+const STEPS_MS = [1, 5, 15, 60, 360, 1_440, 4_320].map((minutes) => minutes * MINUTE_MS)
+/** The least time that an axis shows, in steps. */
+const ROWS_MIN = 60
 
 /** The least that an axis shows, so that noise around zero looks small. */
 const AXIS_MIN = { count: 1, rate: 1, bytes: 1024, byte_rate: 1024, seconds: 1e-4, cores: 0.1 }
@@ -32,9 +36,9 @@ function roundStep(kind, target) {
   return power * factor
 }
 
-/** Times on the axis, at round minutes or hours of the local time. */
+/** Times on the axis, at round minutes, hours or days of the local time: about four of them. */
 function timeTicks(fromMs, toMs) {
-  const stepMs = toMs - fromMs > 60 * MINUTE_MS ? 360 * MINUTE_MS : 5 * MINUTE_MS
+  const stepMs = STEPS_MS.find((step) => toMs - fromMs <= 4.5 * step) ?? 7 * DAY_MS
   const offsetMs = new Date(toMs).getTimezoneOffset() * MINUTE_MS
   const ticks = []
   const first = Math.ceil((fromMs - offsetMs) / stepMs) * stepMs + offsetMs
@@ -128,7 +132,9 @@ export class Chart {
   update(input) {
     this.#input = input
     const { history, toMs, rangeName } = input
-    const fromMs = toMs - history.windowMs
+    // An axis begins when the record begins.
+    const beginMs = Math.min(history.rows[0]?.[0] ?? -Infinity, toMs - ROWS_MIN * history.stepMs)
+    const fromMs = Math.max(toMs - history.windowMs, beginMs)
     const rows = history.rows.filter(([ms]) => ms >= fromMs)
     const shown = this.#series.map((series) => {
       const index = history.indexOf(series.column)
@@ -167,7 +173,7 @@ export class Chart {
     ])
     const vertical = timeTicks(fromMs, toMs).flatMap((ms) => [
       svg('line', { class: 'tick', x1: x(ms), x2: x(ms), y1: bottom, y2: bottom + 4 }),
-      text(Math.min(Math.max(x(ms), LEFT + 8), right - 12), height - 4, clockMinutes(ms), 'middle'),
+      text(Math.min(Math.max(x(ms), LEFT + 8), right - 12), height - 4, toMs - fromMs > 2 * DAY_MS ? date(ms) : clockMinutes(ms), 'middle'),
     ])
     this.#grid.replaceChildren(...horizontal, ...vertical)
     this.#drawMarks()

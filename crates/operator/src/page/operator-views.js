@@ -6,7 +6,7 @@ import { Facts, KeyedChildren, Meter, Table, element, numbers, section, setAttri
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
 
-const RANGE_NAMES = { '15m': 'last 15 minutes', '24h': 'last 24 hours' }
+const RANGE_NAMES = { '15m': 'last 15 minutes', '24h': 'last 24 hours', '31d': 'last 31 days' }
 
 /** A grid of charts of one range of the history. */
 class ChartGrid {
@@ -21,14 +21,17 @@ class ChartGrid {
     this.element = element('div', {}, grid, this.#waiting)
   }
 
-  update({ histories, events, nowMs }, range) {
-    const history = histories[range]
-    const toMs = Math.max(history.lastMs, nowMs)
+  /** Draws a range that ends now, or the time around a moment. */
+  update({ histories, events, nowMs }, range, moment = null) {
+    const history = moment?.history ?? histories[range]
+    const toMs = moment ? moment.at + history.windowMs / 2 : Math.max(history.lastMs, nowMs)
+    const marks = moment?.events ?? events
     // Nothing moves on the charts within a step, so there is nothing to draw.
-    const drawn = [range, history.lastMs, Math.floor(toMs / history.stepMs / 2), events.length].join()
+    const drawn = [moment?.at ?? range, history.lastMs, Math.floor(toMs / history.stepMs / 2), marks.length].join()
     if (drawn === this.#drawn) return
     this.#drawn = drawn
-    for (const chart of this.#charts) chart.update({ history, toMs, marks: events, rangeName: RANGE_NAMES[range] })
+    const rangeName = moment ? `around ${clock(moment.at)}` : RANGE_NAMES[range]
+    for (const chart of this.#charts) chart.update({ history, toMs, marks, rangeName })
     this.#waiting.hidden = this.#charts.some((chart) => !chart.element.hidden)
   }
 }
@@ -44,7 +47,7 @@ export class LiveView {
   }
 
   update(model) {
-    this.#grid.update(model, model.options.range)
+    this.#grid.update(model, model.options.range, model.moment)
   }
 }
 
@@ -68,7 +71,7 @@ export class PagesView {
 
   update(model) {
     this.#tables.update(model.state.tables ?? [])
-    this.#grid.update(model, model.options.range)
+    this.#grid.update(model, model.options.range, model.moment)
   }
 }
 
@@ -293,7 +296,7 @@ export class ClusterView {
     ])
     showMissing(this.#missing, state)
     this.#table.update(state.processes ?? [])
-    this.#charts.update(model, model.options.range)
+    this.#charts.update(model, model.options.range, model.moment)
   }
 }
 
@@ -347,7 +350,7 @@ export class RuntimeView {
     showMissing(this.#missing, state)
     this.#processes.update(state.processes ?? [])
     this.#tools.update((state.processes ?? []).map(({ process }) => process))
-    this.#charts.update(model, model.options.range)
+    this.#charts.update(model, model.options.range, model.moment)
   }
 }
 

@@ -19,17 +19,17 @@ const POLL_MS = 1000
 const SLOW_TURNS = 5
 const EVENTS_MAX = 256
 
-const STEPS = { '15m': 'second', '24h': 'minute' }
+const STEPS = { '15m': 'second', '24h': 'minute', '31d': 'hour' }
 
 /** The tabs, and which options each has in the URL. Every tab also has the machine. */
 const TABS = {
   home: { name: 'Home', options: [] },
-  live: { name: 'Live', options: ['range'] },
+  live: { name: 'Live', options: ['range', 'at'] },
   connections: { name: 'Connections', options: ['sort', 'transport', 'address', 'topic', 'limit', 'id', 'paused'] },
   topics: { name: 'Topics', options: ['prefix', 'limit', 'paused'] },
-  pages: { name: 'Pages and blocks', options: ['range'] },
-  cluster: { name: 'Cluster', options: ['range'] },
-  runtime: { name: 'Runtime', options: ['range'] },
+  pages: { name: 'Pages and blocks', options: ['range', 'at'] },
+  cluster: { name: 'Cluster', options: ['range', 'at'] },
+  runtime: { name: 'Runtime', options: ['range', 'at'] },
   events: { name: 'Events', options: [] },
 }
 
@@ -37,6 +37,7 @@ const DEFAULTS = {
   tab: 'home',
   machine: '',
   range: '15m',
+  at: '',
   sort: 'queued_bytes',
   transport: '',
   address: '',
@@ -50,12 +51,17 @@ const DEFAULTS = {
 /** Options that a link may only set to certain values. */
 const IS_VALID = {
   range: (value) => Object.hasOwn(STEPS, value),
+  at: (value) => /^[1-9]\d{0,14}$/.test(value),
   sort: (value) => CHOICES.sort.includes(value),
   transport: (value) => CHOICES.transport.includes(value),
   limit: (value) => CHOICES.limit.includes(value),
   id: (value) => /^[\w-]{0,64}$/.test(value),
   paused: (value) => value === '1',
 }
+
+/** The icon of the page while a trouble lasts: a red disc. */
+const TROUBLE_ICON =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Ccircle fill='%23d11' cx='16' cy='16' r='14'/%3E%3C/svg%3E"
 
 const optionsOf = (tab) => ['machine', ...TABS[tab].options]
 
@@ -86,11 +92,14 @@ class App {
   api = new Api()
   #histories = newHistories()
   #events = []
+  /** @type {any} The figures and events around the moment of the link; null before they are loaded. */
+  #moment = null
   /** @type {any} The last answer; null before the first. */
   #state = null
   #problems = new Map()
   /** @type {Map<string, any> | null} */
   #troubles = null
+  #icon = document.querySelector('link[rel=icon]')?.getAttribute('href') ?? ''
   #turn = 0
   #isRunning = false
   #statePoller = new Poller((signal) => this.#load('state', () => this.#loadState(signal), signal), POLL_MS)
@@ -218,8 +227,23 @@ class App {
     const tab = TABS[this.options.tab]
     if (isSlow) await this.#loadEvents(signal)
     await this.#loadRange('15m', signal)
-    const needsHours = tab.options.includes('range') && this.options.range === '24h'
-    if (needsHours && (isSlow || this.#histories['24h'].rows.length === 0)) await this.#loadRange('24h', signal)
+    const range = tab.options.includes('range') ? this.options.range : '15m'
+    if (range !== '15m' && (isSlow || this.#histories[range].rows.length === 0)) await this.#loadRange(range, signal)
+    if (tab.options.includes('at') && this.options.at && this.#moment?.at !== Number(this.options.at)) await this.#loadMoment(signal)
+  }
+
+  /** Loads the time around the moment of the link: 15 minutes by the second, or as little as the record has. */
+  async #loadMoment(signal) {
+    const at = Number(this.options.at)
+    const of = { machine: this.options.machine }
+    for (const [range, history] of Object.entries(newHistories())) {
+      const span = { after: Math.max(1, at - history.windowMs / 2), until: at + history.windowMs / 2 }
+      history.merge(await this.api.get('/admin/history', { ...of, step: STEPS[range], ...span }, signal))
+      if (history.rows.length === 0 && range !== '31d') continue
+      const { events } = await this.api.get('/admin/events', { ...of, ...span }, signal)
+      this.#moment = { at, history, events }
+      return
+    }
   }
 
   async #loadRange(range, signal) {
@@ -237,6 +261,7 @@ class App {
   #forgetHistory() {
     this.#histories = newHistories()
     this.#events = []
+    this.#moment = null
     this.#turn = 0
   }
 
@@ -314,7 +339,7 @@ class App {
 
   #buildRange() {
     const choice = (range, label) => {
-      const input = element('input', { type: 'radio', name: 'range', value: range, onchange: () => this.choose({ range }) })
+      const input = element('input', { type: 'radio', name: 'range', value: range, onchange: () => this.choose({ range, at: '' }) })
       return element('label', {}, input, element('span', { textContent: label }))
     }
     const choices = element(
@@ -323,16 +348,25 @@ class App {
       element('legend', { className: 'unseen', textContent: 'Range of the charts' }),
       choice('15m', '15 minutes'),
       choice('24h', '24 hours'),
+      choice('31d', '31 days'),
     )
-    byId('panels').before(choices)
-    return choices
+    const moment = element('input', { type: 'datetime-local', id: 'moment', step: '1' })
+    moment.addEventListener('change', () => {
+      const at = new Date(moment.value).getTime()
+      this.choose({ at: at > 0 ? String(at) : '' })
+    })
+    const bar = element('div', { className: 'bar ranges' }, choices, element('label', {}, 'Moment ', moment))
+    byId('panels').before(bar)
+    return bar
   }
 
   #render() {
     this.#renderConnection()
-    const { tab, range } = this.options
+    const { tab, range, at } = this.options
     this.#range.hidden = !TABS[tab].options.includes('range')
-    for (const input of this.#range.querySelectorAll('input')) input.checked = input.value === range
+    for (const input of this.#range.querySelectorAll('[type=radio]')) input.checked = at === '' && input.value === range
+    const moment = /** @type {HTMLInputElement} */ (byId('moment'))
+    if (document.activeElement !== moment) moment.value = at ? localTime(Number(at)) : ''
     const wasHidden = byId('app').hidden
     byId('app').hidden = this.#state === null
     if (this.#state === null) return
@@ -346,6 +380,7 @@ class App {
       histories: this.#histories,
       events: this.#events,
       options: this.options,
+      moment: at && this.#moment?.at === Number(at) ? this.#moment : null,
     })
   }
 
@@ -358,6 +393,7 @@ class App {
     byId('forget').hidden = this.api.token === ''
     setText(this.#tabs.get('home'), troubles.length > 0 ? `Home: ${counted(troubles.length, 'trouble')}` : 'Home')
     this.#tabs.get('home').classList.toggle('has-trouble', troubles.length > 0)
+    document.querySelector('link[rel=icon]')?.setAttribute('href', troubles.length > 0 ? TROUBLE_ICON : this.#icon)
     document.title = `${troubles.length > 0 ? `(${troubles.length}) ` : ''}${visible(machine)} · Watchfire`
   }
 
@@ -382,7 +418,17 @@ class App {
 }
 
 function newHistories() {
-  return { '15m': new HistoryWindow(1000, 15 * 60_000), '24h': new HistoryWindow(60_000, 24 * 3_600_000) }
+  const hour = 3_600_000
+  return {
+    '15m': new HistoryWindow(1000, hour / 4),
+    '24h': new HistoryWindow(60_000, 24 * hour),
+    '31d': new HistoryWindow(hour, 31 * 24 * hour),
+  }
+}
+
+/** A time as the value of an input for date and time, which has the local time. */
+function localTime(ms) {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
 }
 
 function announce(text) {

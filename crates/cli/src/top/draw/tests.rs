@@ -306,7 +306,8 @@ fn hostile_texts_cannot_act_on_the_terminal() {
 
     press(&mut session, "5");
     let events = Question::Events { machine: String::new() };
-    let event = Event { time_ms: u64::MAX, kind: long.clone(), text: long.clone() };
+    let (kind, text) = (long.clone(), long.clone());
+    let event = Event { time_ms: u64::MAX, kind, text, ..Event::default() };
     answer(&mut session, events, Answer::Events(vec![event]));
     assert_harmless(&session);
     let failure = Failure { message: long, is_gone: false };
@@ -397,7 +398,10 @@ fn events_are_listed_with_their_times() {
     let mut session = session_with(state());
     press(&mut session, "5");
     let event =
-        |text: &str, kind: &str| Event { time_ms: NOW_MS, kind: kind.into(), text: text.into() };
+        |text: &str, kind: &str| {
+            let (kind, text) = (kind.into(), text.into());
+            Event { time_ms: NOW_MS, kind, text, ..Event::default() }
+        };
     let events = vec![event("Version 0.1.0 started", "start"), event("It is bad", "trouble_begin")];
     let question = Question::Events { machine: String::new() };
     answer(&mut session, question, Answer::Events(events));
