@@ -105,9 +105,9 @@ impl Charts {
     /// The lowest and the highest value of a chart.
     pub fn extremes(&self, chart: usize) -> Option<(f64, f64)> {
         let known = self.0.iter().filter_map(|row| row.values[chart]);
-        known.map(|value| (value, value)).reduce(|(low, high), (value, _)| {
-            (low.min(value), high.max(value))
-        })
+        known
+            .map(|value| (value, value))
+            .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
     }
 
     /// A chart with this number of points, the last one on the right. A point is the largest value of its seconds.

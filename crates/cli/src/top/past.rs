@@ -51,7 +51,8 @@ pub fn about(operator: &Operator, moment: SystemTime) -> anyhow::Result<String> 
     let at = u64::try_from(at.as_millis())?;
     let mut found = None;
     for (step, span) in STEPS {
-        let path = format!("/admin/history?step={step}&after={}&until={at}", at.saturating_sub(span));
+        let path =
+            format!("/admin/history?step={step}&after={}&until={at}", at.saturating_sub(span));
         let history: History = operator.call_blocking("GET", &path)?;
         if !history.rows.is_empty() {
             found = Some((step, history));
@@ -86,7 +87,8 @@ fn text(at: u64, found: Option<(&str, &History)>, before: &[Event], around: &[Ev
     let line = |event: &Event| format!("  {}  {}\n", time(event.time_ms), visible(&event.text));
     out += if lasting.is_empty() { "\nNo trouble.\n" } else { "\nTroubles:\n" };
     out.extend(lasting.into_iter().map(line));
-    out += if around.is_empty() { "" } else { "\nEvents from 5 minutes before to 5 minutes after:\n" };
+    out +=
+        if around.is_empty() { "" } else { "\nEvents from 5 minutes before to 5 minutes after:\n" };
     out.extend(around.iter().map(line));
     out
 }
@@ -150,7 +152,10 @@ mod tests {
             event(5, "trouble_end", "slow_clients"),
         ];
         let text = text(9, None, &before, &before[3..]);
-        assert!(text.starts_with("The record has no figures of 1970-01-01 00:00:00 UTC.\n"), "{text}");
+        assert!(
+            text.starts_with("The record has no figures of 1970-01-01 00:00:00 UTC.\n"),
+            "{text}"
+        );
         let (troubles, events) = text.split_once("Events").unwrap();
         assert!(troubles.contains("disk_full") && !troubles.contains("slow_clients"), "{text}");
         assert!(!troubles.contains("lost_by_a_crash"), "{text}");

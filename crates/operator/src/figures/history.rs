@@ -198,7 +198,8 @@ impl History {
     pub fn add(&mut self, row: Row) {
         let before = self.latest().map(|row| row.time_ms);
         let now = row.time_ms;
-        if before.is_some_and(|before| Step::Second.position(before) >= Step::Second.position(now)) {
+        if before.is_some_and(|before| Step::Second.position(before) >= Step::Second.position(now))
+        {
             return;
         }
         for (step, part) in [(Step::Minute, Step::Second), (Step::Hour, Step::Minute)] {

@@ -397,11 +397,10 @@ fn tables_of_features_are_below_the_processes() {
 fn events_are_listed_with_their_times() {
     let mut session = session_with(state());
     press(&mut session, "5");
-    let event =
-        |text: &str, kind: &str| {
-            let (kind, text) = (kind.into(), text.into());
-            Event { time_ms: NOW_MS, kind, text, ..Event::default() }
-        };
+    let event = |text: &str, kind: &str| {
+        let (kind, text) = (kind.into(), text.into());
+        Event { time_ms: NOW_MS, kind, text, ..Event::default() }
+    };
     let events = vec![event("Version 0.1.0 started", "start"), event("It is bad", "trouble_begin")];
     let question = Question::Events { machine: String::new() };
     answer(&mut session, question, Answer::Events(events));
