@@ -3,9 +3,12 @@
 //   node docs/images/record.mjs [NAME...]        all stories, or those that are named
 
 import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 import { launch } from '../../tests/interop/lib/chromium.mjs'
+import { waitUntil } from '../../tests/interop/lib/deadlines.mjs'
+import { Desktop } from '../../tests/interop/lib/desktop.mjs'
 import { newFolder } from '../../tests/interop/lib/folders.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
 import { writeMovingPicture } from './moving-picture.mjs'
@@ -15,7 +18,7 @@ const WINDOW = { width: 520, height: 640 }
 const TEXT = '# Tonight\n\nThe boat leaves at *nine*.\nBring a lamp.\n'
 
 /** Each story fills its picture with frames. */
-const STORIES = { 'share-open-gone': shareOpenGone, 'reload-last-reader': reloadAndLastReader }
+const STORIES = { 'share-open-gone': shareOpenGone, 'reload-last-reader': reloadAndLastReader, 'sprite-crosses': spriteCrosses }
 const named = process.argv.slice(2)
 const unknown = named.find((name) => !Object.hasOwn(STORIES, name))
 if (unknown) throw new Error(`cannot record ${unknown}: name some of ${Object.keys(STORIES).join(', ')}`)
@@ -52,6 +55,32 @@ async function record(name) {
 
 async function openTab(browser) {
   return (await browser.newContext({ viewport: WINDOW })).newPage()
+}
+
+/** A sprite is thrown from one desktop to the other. */
+async function spriteCrosses(addFrame) {
+  const ends = []
+  const desktops = []
+  for (const count of ['3', '1']) {
+    const desktop = await Desktop.start({ after: (end) => ends.push(end) })
+    desktop.sprites({ after: (end) => ends.push(end) }, server, '--count', count)
+    desktops.push(desktop)
+    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === desktops.length, 'it has a slot')
+  }
+  await desktops[0].standing()
+  let isThrown = false
+  const throwing = desktops[0].throwRight().then(() => pause(1_500)).then(() => (isThrown = true))
+  const moments = []
+  for (let before = performance.now(); !isThrown; before = moments.at(-1).at) {
+    await pause(Math.max(0, before + 60 - performance.now()))
+    moments.push({ at: performance.now(), shots: desktops.map((desktop) => desktop.screenshot()) })
+  }
+  await throwing
+  for (const [i, { at, shots }] of moments.entries()) {
+    const windows = shots.map((shot) => ({ screenshot: async () => shot }))
+    await addFrame('Two desktops: a sprite is thrown over the right edge', windows, Math.round((moments[i + 1]?.at ?? at + 1_500) - at))
+  }
+  for (const end of ends.reverse()) await end()
 }
 
 /** One browser shares a page, another opens it, and when both are closed it is gone. */

@@ -52,7 +52,7 @@ const SUITES = {
   // A first visit with a screen reader, a keyboard, zoom and reduced motion, as docs/browser/walks.md records it; a notification.
   walks: { files: testsIn('browser/walks'), needs: [CHROMIUM, 'dbus-daemon'] },
   // `watchfire sprites` on two X servers.
-  desktop: { files: testsIn('desktop'), needs: ['Xvfb', 'xdotool', 'xev', 'xwininfo'], slice: { names: ['without a display'] } },
+  desktop: { files: testsIn('desktop'), needs: [CHROMIUM, 'Xvfb', 'xdotool', 'xev', 'xwininfo'], slice: { names: ['without a display'] } },
   // Live pages between tabs and terminals, and a stolen key.
   live: { files: testsIn('browser/live'), needs: [CHROMIUM], slice: { names: ['shows the live page of a terminal'] } },
   // Pages and folders that are too much for one tab: 4 GiB with a small disk, more files than a page or a drop may have.

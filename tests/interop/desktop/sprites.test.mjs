@@ -1,81 +1,26 @@
 // `watchfire sprites` on real X servers: two desktops without a window manager, and a pointer that xdotool moves.
 
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import { crc32, deflateSync } from 'node:zlib'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
+import { newVisitor, startServer } from '../browser/page-driver.mjs'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
+import { Desktop, HEIGHT, png, SIDE, WIDTH } from '../lib/desktop.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { Program, run } from '../lib/program.mjs'
-import { binary, environment, startWatchfire } from '../lib/server.mjs'
+import { startWatchfire } from '../lib/server.mjs'
 
-const [WIDTH, HEIGHT, SIDE] = [800, 600, 64]
 /** A throw arrives sooner, also on a machine that is busy with other tests. */
 const THROW_MS = 1_000
-const CLICKS = 20
-
-/** An X server with its own screen. */
-class Desktop {
-  /** Its name, such as `:1`. */
-  display = ''
-  #folder
-  #server
-
-  static async start(t) {
-    const desktop = new Desktop()
-    desktop.#folder = newFolder(t)
-    const screen = ['-screen', '0', `${WIDTH}x${HEIGHT}x24`, '-fbdir', desktop.#folder]
-    desktop.#server = new Program('Xvfb', ['-displayfd', '1', '-nolisten', 'tcp', ...screen])
-    t.after(() => desktop.kill())
-    const number = await desktop.#server.until(() => /^(\d+)\n/m.exec(desktop.#server.output)?.[1], 'Xvfb prints its display')
-    desktop.display = `:${number}`
-    return desktop
-  }
-
-  kill() {
-    return this.#server.stop('SIGKILL')
-  }
-
-  get env() {
-    return { ...environment(), DISPLAY: this.display }
-  }
-
-  /** Runs `watchfire sprites` until the test ends. The promise has its output, and is rejected unless it exits with code 0. */
-  sprites(t, server, ...args) {
-    const sprites = run(binary('watchfire'), ['sprites', '--to', server.http(''), ...args], { env: this.env })
-    sprites.catch(() => {})
-    t.after(() => sprites.child.kill('SIGKILL'))
-    return sprites
-  }
-
-  pointer(...commands) {
-    return run('xdotool', commands.map(String), { env: this.env })
-  }
-
-  /** The places of the sprites' windows: the left and upper edge of each. */
-  async windows() {
-    const { stdout } = await run('xwininfo', ['-root', '-children'], { env: this.env })
-    const places = stdout.matchAll(new RegExp(` ${SIDE}x${SIDE}\\+\\S+ +\\+(-?\\d+)\\+(-?\\d+)$`, 'gm'))
-    return Array.from(places, ([, x, y]) => ({ x: Number(x), y: Number(y) }))
-  }
-
-  /** The only sprite, when it stands on the lower edge. */
-  async standing() {
-    const isDown = async () => (await this.windows()).find(({ y }) => y === HEIGHT - SIDE)
-    return waitUntil(isDown, 'a sprite stands at the bottom')
-  }
-
-  /** A pixel of the screen as `[red, green, blue]`, from the file in the format of xwd that Xvfb writes. */
-  pixel(x, y) {
-    const file = readFileSync(path.join(this.#folder, 'Xvfb_screen0'))
-    const [headerBytes, lineBytes, colours] = [0, 12, 19].map((at) => file.readUInt32BE(4 * at))
-    const [blue, green, red] = file.subarray(headerBytes + 12 * colours + y * lineBytes + 4 * x)
-    return [red, green, blue]
-  }
-}
+const CLICKS = 100
+/** A window of GTK out of which a file can be dragged. */
+const DRAG_SOURCE = fileURLToPath(new URL('drag-source.py', import.meta.url))
+const RED = [200, 10, 20]
+const RED_LINE = () => Array(100).fill(RED).flat()
 
 async function start(t) {
   const server = await startWatchfire()
@@ -83,28 +28,7 @@ async function start(t) {
   return server
 }
 
-function png(width, height, rgb) {
-  const chunk = (name, ...data) => {
-    const body = Buffer.concat([Buffer.from(name), ...data])
-    const ends = [body.length - 4, crc32(body)].map((n) => {
-      const bytes = Buffer.alloc(4)
-      bytes.writeUInt32BE(n)
-      return bytes
-    })
-    return Buffer.concat([ends[0], body, ends[1]])
-  }
-  const header = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0, 0])
-  header.writeUInt32BE(width, 0)
-  header.writeUInt32BE(height, 4)
-  const row = Buffer.from([
-    0,
-    ...Array(rgb ? width : 0)
-      .fill(rgb)
-      .flat(),
-  ])
-  const rows = Buffer.concat(Array(rgb ? height : 1).fill(row))
-  return Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), chunk('IHDR', header), chunk('IDAT', deflateSync(rows)), chunk('IEND')])
-}
+const isRed = ([red, green, blue]) => Math.abs(red - RED[0]) + Math.abs(green - RED[1]) + Math.abs(blue - RED[2]) < 6
 
 async function assertFails(sprites, words) {
   const { code, stderr } = await withTimeout(sprites, 'the command ends').catch((error) => error)
@@ -112,29 +36,33 @@ async function assertFails(sprites, words) {
   assert.equal(code, 1)
 }
 
-describe('sprites on a desktop', () => {
-  it('a throw over the right edge arrives at the left edge of the neighbour', async (t) => {
-    const server = await start(t)
-    const [a, b] = [await Desktop.start(t), await Desktop.start(t)]
-    a.sprites(t, server, '--count', '1')
-    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 1, 'the first has a slot')
-    b.sprites(t, server, '--count', '0')
-    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 2, 'both have slots')
+/** Two desktops on one grid; the first has the sprites that `args` name, the second has none. */
+async function startPair(t, server, transport, args) {
+  const desktops = [await Desktop.start(t), await Desktop.start(t)]
+  for (const [i, desktop] of desktops.entries()) {
+    desktop.sprites(t, server, '--transport', transport, ...(i === 0 ? args : ['--count', '0']))
+    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === i + 1, `${i + 1} slots`)
+  }
+  return desktops
+}
 
-    const { x, y } = await a.standing()
-    // Level, so that it does not leave the neighbour over the upper edge.
-    const moves = [460, 520, 580].flatMap((to) => ['sleep', 0.02, 'mousemove', to, 200])
-    const gone = waitUntil(async () => (await a.windows()).length === 0, 'the sprite left').then(() => performance.now())
-    const arrived = waitUntil(async () => (await b.windows())[0], 'the sprite arrived')
-    await a.pointer('mousemove', x + 32, y + 40, 'mousedown', 1, 'mousemove', 400, 200, 'sleep', 0.2, ...moves, 'mouseup', 1)
-    const [goneAt, first] = await Promise.all([gone, arrived.then((place) => ({ ...place, at: performance.now() }))])
-    const ms = Math.max(0, first.at - goneAt)
-    t.diagnostic(`the throw took ${ms.toFixed()} ms, within the time of one look at the windows`)
-    assert(ms < THROW_MS, `the throw took ${ms} ms`)
-    assert(first.x < WIDTH / 2, `it arrived at ${first.x}`)
-    await waitUntil(async () => (await b.windows())[0].x > Math.max(0, first.x), 'it comes further in')
-    assert.deepEqual(await a.windows(), [])
-  })
+describe('sprites on a desktop', () => {
+  for (const transport of ['websocket', 'longpoll']) {
+    it(`a throw over the right edge arrives at the left edge of the neighbour (${transport})`, async (t) => {
+      const server = await start(t)
+      const [a, b] = await startPair(t, server, transport, ['--count', '1'])
+      const gone = waitUntil(async () => (await a.windows()).length === 0, 'the sprite left').then(() => performance.now())
+      const arrived = waitUntil(async () => (await b.windows())[0], 'the sprite arrived')
+      await a.throwRight()
+      const [goneAt, first] = await Promise.all([gone, arrived.then((place) => ({ ...place, at: performance.now() }))])
+      const ms = Math.max(0, first.at - goneAt)
+      t.diagnostic(`the throw took ${ms.toFixed()} ms, within the time of one look at the windows`)
+      assert(ms < THROW_MS, `the throw took ${ms} ms`)
+      assert(first.x < WIDTH / 2, `it arrived at ${first.x}`)
+      await waitUntil(async () => (await b.windows())[0].x > Math.max(0, first.x), 'it comes further in')
+      assert.deepEqual(await a.windows(), [])
+    })
+  }
 
   it('clicks beside the drawing reach the window below, a sprite is dragged, and Ctrl-C removes the windows', async (t) => {
     const server = await start(t)
@@ -153,7 +81,7 @@ describe('sprites on a desktop', () => {
     for (let i = 0; i < CLICKS; i++) {
       const { x, y } = await desktop.standing()
       // The cat's ears begin 8 pixels below the upper edge of its window.
-      await desktop.pointer('mousemove', x + 13 + 2 * i, y + 3, 'click', 1)
+      await desktop.pointer('mousemove', x + 13 + Math.floor((2 * i) / 5), y + 3, 'click', 1)
     }
     await waitUntil(
       () => clicks() === before + CLICKS,
@@ -182,19 +110,66 @@ describe('sprites on a desktop', () => {
       writeFileSync(path.join(folder, name), bytes)
       return path.join(folder, name)
     }
-    desktop.sprites(t, server, '--count', '0', '--image', file('red.png', png(100, 100, [200, 10, 20])))
-    const { x, y } = await desktop.standing()
-    assert.deepEqual(desktop.pixel(x + 32, y + 32), [200, 10, 20])
+    desktop.sprites(t, server, '--count', '0', '--image', file('red.png', png(100, 100, RED_LINE)))
+    assert.deepEqual(await desktop.colour(), RED)
 
     for (const [picture, words] of [
       [
         file('huge.png', png(10_000, 10_000)),
         /cannot show \S+huge\.png: it has 10000 x 10000 pixels; choose a picture of less than 100 megapixels/,
       ],
-      [file('notes.png', 'Not a picture.'), /cannot show \S+notes\.png: .*; choose a PNG\n/],
+      [file('notes.png', 'Not a picture.'), /cannot show \S+notes\.png: .*; choose a PNG, a JPEG or a WebP\n/],
     ]) {
       await assertFails(desktop.sprites(t, server, '--image', picture), words)
     }
+  })
+
+  it('an own picture reaches the neighbour with its sprite, and stays when the first desktop is gone', async (t) => {
+    const server = await start(t)
+    const picture = path.join(newFolder(t), 'red.png')
+    writeFileSync(picture, png(100, 100, RED_LINE))
+    const [a, b] = await startPair(t, server, 'websocket', ['--count', '0', '--image', picture])
+    await a.throwRight()
+    await waitUntil(async () => isRed(await b.colour()), 'the neighbour shows the picture')
+    const c = await Desktop.start(t)
+    await a.kill()
+    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 1, 'the first is gone')
+    c.sprites(t, server, '--count', '0')
+    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 2, 'the third has a slot')
+    await b.throwRight()
+    await waitUntil(async () => isRed(await c.colour()), 'the third shows the picture')
+  })
+
+  it('a browser and a desktop are neighbours', async (t) => {
+    const server = await startServer(t)
+    const person = await newVisitor(t, server)
+    await person.goTo('/sprites/meadow')
+    const desktop = await Desktop.start(t)
+    desktop.sprites(t, server, '--count', '1')
+    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 2, 'both have slots')
+    await desktop.throwRight()
+    await person.waitForText('cat came in from the left.')
+    await person.tab.getByRole('button', { name: /^Kite: arrow keys/ }).first().focus()
+    await person.tab.keyboard.press('ArrowLeft')
+    await desktop.standing()
+  })
+
+  it('a picture that is dragged out of another program becomes a sprite', async (t) => {
+    const server = await start(t)
+    const [desktop, folder] = [await Desktop.start(t), newFolder(t)]
+    const picture = path.join(folder, 'my red.png')
+    writeFileSync(picture, png(100, 100, RED_LINE))
+    const source = new Program('/usr/bin/python3', [DRAG_SOURCE, pathToFileURL(picture).href], { env: desktop.env })
+    t.after(() => source.stop())
+    await source.until(() => source.output.includes('ready'), 'the other program shows its window')
+    desktop.sprites(t, server, '--count', '1')
+    const { x, y } = await desktop.standing()
+    // The sprite stands still as soon as the picture is above it.
+    const over = [0, 2, 4].flatMap((by) => ['mousemove', x + 30 + by, y + 40, 'sleep', 0.1])
+    await desktop.pointer('mousemove', 50, 50, 'mousedown', 1, 'sleep', 0.1, 'mousemove', 90, 90, 'sleep', 0.1, ...over, 'mouseup', 1)
+    await waitUntil(async () => (await desktop.windows()).length === 2, 'there is another sprite')
+    const colours = async () => (await desktop.windows()).map((window) => desktop.pixel(window.x + SIDE / 2, window.y + SIDE / 2))
+    await waitUntil(async () => (await colours()).some(isRed), 'it shows the picture')
   })
 
   it('without a display, or when it ends, the command says so and fails', async (t) => {

@@ -1,12 +1,14 @@
-//! A slot on a grid of sprites, over long polls (`docs/reference/protocols/sprites.md`).
+//! A slot on a grid of sprites (`docs/reference/protocols/sprites.md`).
 
-use std::sync::Arc;
+mod channel;
+
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use watchfire_page_client::ServerUrl;
+use watchfire_page_client::{Connector, ServerUrl};
 
 use super::physics::{Crossing, Edge};
 use crate::http_client::{HttpClient, Request};
@@ -17,6 +19,15 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// The first pause before another join. It doubles up to [`REJOIN_AFTER_MAX`].
 const REJOIN_AFTER: Duration = Duration::from_millis(250);
 const REJOIN_AFTER_MAX: Duration = Duration::from_secs(10);
+
+/// How messages travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Transport {
+    /// A channel over a WebSocket
+    Websocket,
+    /// Long polls over plain HTTP
+    Longpoll,
+}
 
 /// A message of the grid to the desktop.
 pub enum Event {
@@ -29,7 +40,12 @@ pub enum Event {
 
 pub struct Grid {
     client: HttpClient,
+    connector: Arc<dyn Connector>,
     name: String,
+    transport: Transport,
+    events: mpsc::Sender<Event>,
+    /// The secret that gives the slot back.
+    token: Mutex<Option<String>>,
 }
 
 #[derive(Deserialize)]
@@ -45,9 +61,15 @@ struct PollAnswer {
 }
 
 impl Grid {
-    pub fn new(server: &ServerUrl, name: &str) -> std::io::Result<Arc<Self>> {
+    pub fn new(
+        server: &ServerUrl,
+        name: &str,
+        transport: Transport,
+        events: mpsc::Sender<Event>,
+    ) -> std::io::Result<Arc<Self>> {
         let client = HttpClient::new(server, POLL_TIMEOUT, ANSWER_BYTES_MAX)?;
-        Ok(Arc::new(Grid { client, name: name.to_owned() }))
+        let (connector, name) = (server.connector()?, name.to_owned());
+        Ok(Arc::new(Grid { client, connector, name, transport, events, token: Mutex::default() }))
     }
 
     async fn call<T: serde::de::DeserializeOwned>(
@@ -67,87 +89,94 @@ impl Grid {
         serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
     }
 
-    /// Joins and polls until the receiver is dropped. `token` has the token of the slot while it is joined.
-    pub async fn run(self: Arc<Self>, events: mpsc::Sender<Event>, token: Token) {
+    /// Joins, and joins again when the slot is lost, until `throws` ends.
+    pub async fn run(self: Arc<Self>, mut throws: mpsc::Receiver<Crossing>) {
         let mut pause = REJOIN_AFTER;
-        loop {
-            let before = token.lock().clone();
-            let joined = self.join(before, &token, &events).await;
-            let reason = match joined {
-                Ok(token_text) => {
-                    pause = REJOIN_AFTER;
-                    self.poll(&token_text, &events).await
-                }
-                Err(reason) => reason,
+        while !throws.is_closed() {
+            let (has_joined, reason) = match self.transport {
+                Transport::Websocket => self.run_channel(&mut throws).await,
+                Transport::Longpoll => self.run_polls(&mut throws).await,
             };
-            if events.send(Event::Neighbours(Vec::new())).await.is_err() {
-                return;
+            if has_joined {
+                pause = REJOIN_AFTER;
             }
-            let _ = events.send(Event::Lost(reason)).await;
+            self.send(Event::Neighbours(Vec::new())).await;
+            self.send(Event::Lost(reason)).await;
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(REJOIN_AFTER_MAX);
         }
     }
 
-    async fn join(
-        &self,
-        before: Option<String>,
-        token: &Token,
-        events: &mpsc::Sender<Event>,
-    ) -> Result<String, String> {
-        let body = before.map_or(json!({}), |token| json!({ "token": token }));
-        let slot: Slot = self.call("POST", "join", body).await?;
-        *token.lock() = Some(slot.token.clone());
-        let _ = events.send(Event::Neighbours(edges(&slot.neighbours))).await;
-        Ok(slot.token)
+    async fn send(&self, event: Event) {
+        // The desktop ends soon when it receives no more.
+        let _ = self.events.send(event).await;
     }
 
-    /// Polls until a poll fails, and returns the reason.
-    async fn poll(&self, token: &str, events: &mpsc::Sender<Event>) -> String {
-        let call = format!("poll?token={token}");
-        loop {
-            let answer: PollAnswer = match self.call("GET", &call, Value::Null).await {
-                Ok(answer) => answer,
-                Err(reason) => return reason,
-            };
-            let _ = events.send(Event::Neighbours(edges(&answer.neighbours))).await;
-            for arrival in answer.arrivals {
-                let _ = events.send(Event::Arrived(arrival)).await;
+    fn join_payload(&self) -> Value {
+        self.token().clone().map_or(json!({}), |token| json!({ "token": token }))
+    }
+
+    fn token(&self) -> MutexGuard<'_, Option<String>> {
+        self.token.lock().expect("no holder of the lock panics")
+    }
+
+    async fn joined(&self, slot: Slot) {
+        *self.token() = Some(slot.token);
+        self.send(Event::Neighbours(edges(&slot.neighbours))).await;
+    }
+
+    /// Joins and polls until a request fails. Returns whether it joined, and the reason.
+    async fn run_polls(self: &Arc<Self>, throws: &mut mpsc::Receiver<Crossing>) -> (bool, String) {
+        let slot: Slot = match self.call("POST", "join", self.join_payload()).await {
+            Ok(slot) => slot,
+            Err(reason) => return (false, reason),
+        };
+        let call = format!("poll?token={}", slot.token);
+        self.joined(slot).await;
+        let polls = async {
+            loop {
+                let answer: PollAnswer = match self.call("GET", &call, Value::Null).await {
+                    Ok(answer) => answer,
+                    Err(reason) => break reason,
+                };
+                self.send(Event::Neighbours(edges(&answer.neighbours))).await;
+                for arrival in answer.arrivals {
+                    self.send(Event::Arrived(arrival)).await;
+                }
             }
+        };
+        let throwing = async {
+            while let Some(crossing) = throws.recv().await {
+                tokio::spawn(Arc::clone(self).throw(crossing));
+            }
+            "the program ends".to_owned()
+        };
+        tokio::select! {
+            reason = polls => (true, reason),
+            reason = throwing => (true, reason),
         }
     }
 
-    /// Throws a sprite. If no neighbour takes it, it comes in at the opposite edge.
-    pub async fn throw(
-        self: Arc<Self>,
-        crossing: Crossing,
-        token: Token,
-        events: mpsc::Sender<Event>,
-    ) {
+    async fn throw(self: Arc<Self>, crossing: Crossing) {
         let mut body = json!(crossing);
-        body["token"] = json!(*token.lock());
+        body["token"] = json!(*self.token());
         let reply = self.call::<Value>("POST", "throw", body).await;
         if !reply.is_ok_and(|reply| reply["wrapped"] != true) {
-            let edge = crossing.edge.opposite();
-            let _ = events.send(Event::Arrived(Crossing { edge, ..crossing })).await;
+            self.wrap(crossing).await;
         }
+    }
+
+    /// Lets a sprite that no neighbour took come in at the opposite edge.
+    async fn wrap(&self, crossing: Crossing) {
+        let edge = crossing.edge.opposite();
+        self.send(Event::Arrived(Crossing { edge, ..crossing })).await;
     }
 
     /// Closes the slot immediately.
-    pub async fn leave(&self, token: &Token) {
-        let body = json!({ "token": *token.lock() });
+    pub async fn leave(&self) {
+        let body = json!({ "token": *self.token() });
         let leaving = self.call::<Value>("POST", "leave", body);
         let _ = tokio::time::timeout(Duration::from_secs(1), leaving).await;
-    }
-}
-
-/// The secret that gives a slot back.
-#[derive(Clone, Default)]
-pub struct Token(Arc<std::sync::Mutex<Option<String>>>);
-
-impl Token {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.0.lock().expect("no holder of the lock panics")
     }
 }
 

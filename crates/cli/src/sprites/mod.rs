@@ -1,25 +1,31 @@
 //! `watchfire sprites`: sprites on the desktop of this machine.
 
+mod drops;
 mod grid;
 mod image;
 mod physics;
+mod pictures;
 mod screen;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use watchfire_page_client::ServerUrl;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event as DisplayEvent;
 
-use self::grid::{Event, Grid, Token};
-use self::physics::{Physics, SPRITES_MAX, STEP_S, Velocity};
+use self::drops::Dropped;
+use self::grid::{Event, Grid, Transport};
+use self::image::Pixels;
+use self::physics::{Crossing, Physics, SPRITES_MAX, STEP_S, Velocity};
+use self::pictures::Pictures;
 use self::screen::Screen;
 use crate::signals::Signals;
 
@@ -30,6 +36,10 @@ const CATCH_UP_S: f64 = 0.1;
 const FLOORS_INTERVAL: Duration = Duration::from_millis(500);
 /// Messages of the grid that wait for the desktop. Beyond it, the polls wait.
 const EVENTS_MAX: usize = 64;
+/// How often a search for a picture of a neighbour may begin.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
+/// Dropped files that are read at the same time. Further ones are ignored.
+const READS_MAX: usize = 8;
 /// The last part of a drag that determines the speed of the throw, in milliseconds.
 const DRAG_WINDOW_MS: u32 = 80;
 
@@ -44,9 +54,12 @@ pub struct Arguments {
     /// The server.
     #[arg(long, value_name = "URL", default_value = "http://localhost:4000")]
     to: ServerUrl,
-    /// Also show this PNG as a sprite.
+    /// Also show this PNG, JPEG or WebP as a sprite. Neighbours get it with the sprite.
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
+    /// How messages travel.
+    #[arg(long, value_enum, default_value_t = Transport::Websocket)]
+    transport: Transport,
     /// The number of drawn sprites at the start.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=SPRITES_MAX as i64))]
     count: u8,
@@ -57,9 +70,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let grid = &arguments.grid;
     watchfire_pages::check_grid_name(grid)
         .map_err(|problem| anyhow::anyhow!("cannot join the grid {grid:?}: {problem}"))?;
-    let mut desktop = Desktop::new(arguments)?;
+    let screen = Screen::open()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(desktop.run(arguments))
+    runtime.block_on(async {
+        let (sender, arrived) = mpsc::channel(EVENTS_MAX);
+        let pictures = Pictures::start(&arguments.to, sender).await?;
+        Desktop::new(arguments, screen, pictures)?.run(arguments, arrived).await
+    })
 }
 
 /// Where a pointer was: x, y and milliseconds.
@@ -70,45 +87,72 @@ struct Desktop {
     physics: Physics,
     /// The sprite that a pointer holds, and where the pointer was.
     held: Option<(u32, Places)>,
+    /// The sprite that stands still, because files are dragged over it.
+    waiting: Option<u32>,
+    pictures: Pictures,
+    /// Files that a thread reads, which were dropped at a place.
+    reading: JoinSet<(anyhow::Result<image::Own>, PathBuf, f64, f64)>,
 }
 
 impl Desktop {
-    fn new(arguments: &Arguments) -> anyhow::Result<Self> {
-        let screen = Screen::open()?;
+    fn new(arguments: &Arguments, screen: Screen, pictures: Pictures) -> anyhow::Result<Self> {
         let (width, height) = screen.size()?;
         let mut physics = Physics::default();
         (physics.width, physics.height) = (width, height);
-        let mut desktop = Desktop { screen, physics, held: None };
+        let reading = JoinSet::new();
+        let mut desktop = Desktop { screen, physics, held: None, waiting: None, pictures, reading };
         let step = width / (f64::from(arguments.count) + 1.0);
         for (i, (name, _)) in
             image::DRAWINGS.iter().cycle().take(arguments.count.into()).enumerate()
         {
-            desktop.physics.put(name, step * (i + 1) as f64, height / 2.0);
+            desktop.physics.put(name, None, step * (i + 1) as f64, height / 2.0);
         }
         for path in &arguments.image {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            let name: String = stem.chars().filter(|c| !c.is_control()).take(16).collect();
-            desktop.screen.add_image(&name, &image::read(path)?)?;
-            desktop.physics.put(&name, width / 2.0, height / 3.0);
+            desktop.add(image::read(path)?, path, width / 2.0, height / 3.0)?;
         }
         Ok(desktop)
     }
 
-    async fn run(&mut self, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    /// Adds a sprite with an own picture.
+    fn add(&mut self, own: image::Own, path: &Path, x: f64, y: f64) -> anyhow::Result<()> {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name: String = stem.chars().filter(|c| !c.is_control()).take(16).collect();
+        let cid = self.pictures.add(own.page)?;
+        self.show(&cid, &own.pixels)?;
+        self.physics.put(if name.is_empty() { UNKNOWN } else { &name }, Some(cid), x, y);
+        Ok(())
+    }
+
+    fn show(&mut self, cid: &str, pixels: &Pixels) -> anyhow::Result<()> {
+        let is_drawing = |name: &str| image::DRAWINGS.iter().any(|(known, _)| *known == name);
+        let pictures = &self.pictures;
+        let is_kept = |name: &str| name == UNKNOWN || is_drawing(name) || pictures.keeps(name);
+        self.screen.keep_images(is_kept)?;
+        if self.pictures.keeps(cid) && !self.screen.has_image(cid) {
+            self.screen.add_image(cid, pixels)?;
+        }
+        Ok(())
+    }
+
+    async fn run(
+        &mut self,
+        arguments: &Arguments,
+        mut arrived: mpsc::Receiver<pictures::Arrived>,
+    ) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::listen()?;
-        let grid = Grid::new(&arguments.to, &arguments.grid)?;
         let (sender, mut events) = mpsc::channel(EVENTS_MAX);
-        let token = Token::default();
-        tokio::spawn(Arc::clone(&grid).run(sender.clone(), token.clone()));
+        let grid = Grid::new(&arguments.to, &arguments.grid, arguments.transport, sender)?;
+        let (throws, thrown) = mpsc::channel(EVENTS_MAX);
+        tokio::spawn(Arc::clone(&grid).run(thrown));
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut last, mut behind) = (Instant::now(), 0.0);
-        let mut floors_at = last;
+        let (mut floors_at, mut search_at) = (last, last);
         let mut is_lost = false;
         loop {
             tokio::select! {
                 _ = signals.next() => {
-                    grid.leave(&token).await;
+                    grid.leave().await;
                     return Ok(ExitCode::SUCCESS);
                 }
                 Some(event) = events.recv() => match event {
@@ -123,19 +167,36 @@ impl Desktop {
                         }
                     }
                 },
+                Some(picture) = arrived.recv() => {
+                    self.show(&picture.cid, &picture.pixels).context(DISPLAY_ENDED)?;
+                }
+                Some(read) = self.reading.join_next() => {
+                    let (own, path, x, y) = read?;
+                    match own {
+                        Ok(own) => self.add(own, &path, x, y).context(DISPLAY_ENDED)?,
+                        Err(error) => eprintln!("watchfire: {error:#}"),
+                    }
+                }
                 now = frames.tick() => {
                     self.read_display().context(DISPLAY_ENDED)?;
                     if now >= floors_at {
                         floors_at = now + FLOORS_INTERVAL;
                         self.look().context(DISPLAY_ENDED)?;
                     }
+                    if now >= search_at {
+                        search_at = now + SEARCH_INTERVAL;
+                        self.search()?;
+                    }
                     behind = f64::min(behind + (now - last).as_secs_f64(), CATCH_UP_S);
                     last = now;
                     while behind >= STEP_S {
                         behind -= STEP_S;
                         for crossing in self.physics.step() {
-                            let grid = Arc::clone(&grid);
-                            tokio::spawn(grid.throw(crossing, token.clone(), sender.clone()));
+                            if let Err(error) = throws.try_send(crossing) {
+                                let crossing = error.into_inner();
+                                let edge = crossing.edge.opposite();
+                                self.physics.enter(Crossing { edge, ..crossing });
+                            }
                         }
                     }
                     self.draw().context(DISPLAY_ENDED)?;
@@ -144,10 +205,17 @@ impl Desktop {
         }
     }
 
+    /// Begins to fetch a picture that a sprite has and this desktop lacks.
+    fn search(&mut self) -> anyhow::Result<()> {
+        let wanted = self.physics.bodies.iter().filter_map(|body| body.picture.as_deref());
+        let missing = wanted.rev().find(|cid| !self.pictures.keeps(cid)).map(str::to_owned);
+        missing.map_or(Ok(()), |cid| self.pictures.fetch(&cid))
+    }
+
     fn look(&mut self) -> anyhow::Result<()> {
         (self.physics.width, self.physics.height) = self.screen.size()?;
         self.physics.floors = self.screen.floors()?;
-        Ok(())
+        self.screen.drops.check_source(&self.screen.connection)
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
@@ -186,8 +254,26 @@ impl Desktop {
                     forget_before(&mut places, release.time);
                     self.physics.release(id, velocity(&places));
                 }
+                DisplayEvent::ClientMessage(message) => {
+                    self.screen.drops.message(&self.screen.connection, &message)?;
+                }
+                DisplayEvent::SelectionNotify(notify) => {
+                    let drops = &mut self.screen.drops;
+                    let dropped = drops.selection(&self.screen.connection, &notify)?;
+                    let Some(Dropped { files, x, y }) = dropped else { continue };
+                    for path in files.into_iter().take(READS_MAX - self.reading.len()) {
+                        self.reading.spawn_blocking(move || (image::read(&path), path, x, y));
+                    }
+                }
                 _ => {}
             }
+        }
+        let target = self.screen.drops.target();
+        let waiting = target.and_then(|window| self.screen.sprite_of(window));
+        let before = std::mem::replace(&mut self.waiting, waiting);
+        if before != waiting {
+            before.into_iter().for_each(|id| self.physics.release(id, Velocity::default()));
+            waiting.into_iter().for_each(|id| self.physics.grab(id));
         }
         Ok(())
     }

@@ -108,13 +108,13 @@ pub struct Physics {
 
 impl Physics {
     /// Puts a sprite at a position, at rest.
-    pub fn put(&mut self, sprite: &str, x: f64, y: f64) {
+    pub fn put(&mut self, sprite: &str, picture: Option<String>, x: f64, y: f64) {
         let crossing = Crossing {
             sprite: sprite.to_owned(),
             edge: Edge::Up,
             at: 0.0,
             velocity: Velocity::default(),
-            picture: None,
+            picture,
         };
         self.add(crossing, x, y, None);
     }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     fn thrown(physics: &mut Physics, x: f64, y: f64) -> Vec<Crossing> {
-        physics.put("cat", 400.0, 300.0);
+        physics.put("cat", None, 400.0, 300.0);
         physics.grab(1);
         physics.release(1, Velocity { x, y });
         run(physics, 3.0)
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn a_sprite_falls_to_the_bottom_and_walks_there() {
         let mut physics = desktop();
-        physics.put("cat", 400.0, 100.0);
+        physics.put("cat", None, 400.0, 100.0);
         assert_eq!(run(&mut physics, 4.0), []);
         let (x, body) = (physics.bodies[0].x, &physics.bodies[0]);
         assert!((body.y - (600.0 - RADIUS)).abs() < 1.0, "{body:?}");
@@ -358,7 +358,7 @@ mod tests {
     fn a_sprite_sits_on_a_window_and_falls_when_the_window_goes() {
         let mut physics = desktop();
         physics.floors = vec![Floor { left: 0.0, right: 800.0, y: 300.0 }];
-        physics.put("cat", 400.0, 100.0);
+        physics.put("cat", None, 400.0, 100.0);
         run(&mut physics, 4.0);
         assert!((physics.bodies[0].y - (300.0 - RADIUS)).abs() < 1.0, "{:?}", physics.bodies[0]);
         physics.floors.clear();

@@ -13,6 +13,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
+use super::drops::Drops;
 use super::image::{Pixels, SIDE};
 use super::physics::{Body, Floor, RADIUS};
 
@@ -28,8 +29,16 @@ pub struct Screen {
     pub connection: RustConnection,
     root: Window,
     images: HashMap<String, SharedImage>,
-    /// The window of each sprite, and where it is.
-    windows: HashMap<u32, (Window, i32, i32)>,
+    windows: HashMap<u32, Shown>,
+    pub drops: Drops,
+}
+
+/// The window of a sprite: what it shows, and where.
+struct Shown {
+    window: Window,
+    image: String,
+    x: i32,
+    y: i32,
 }
 
 impl Screen {
@@ -48,7 +57,9 @@ impl Screen {
             screen.root_depth
         );
         let root = screen.root;
-        Ok(Screen { connection, root, images: HashMap::new(), windows: HashMap::new() })
+        let drops = Drops::new(&connection)?;
+        let (images, windows) = Default::default();
+        Ok(Screen { connection, root, images, windows, drops })
     }
 
     pub fn size(&self) -> anyhow::Result<(f64, f64)> {
@@ -69,9 +80,9 @@ impl Screen {
             .iter()
             .map(|m| floor(m.x.into(), m.width.into(), i32::from(m.y) + i32::from(m.height)))
             .collect();
-        // The windows of the root are the frames of a window manager, or the windows where there is none.
+        // The windows of the root are the frames of a window manager, or the windows where there is none. The lowest is first.
         let windows = connection.query_tree(self.root)?.reply()?.children;
-        let ours: Vec<Window> = self.windows.values().map(|(window, ..)| *window).collect();
+        let ours: Vec<Window> = self.windows.values().map(|shown| shown.window).collect();
         let mut asked = Vec::new();
         for window in windows.into_iter().filter(|window| !ours.contains(window)) {
             asked.push((
@@ -79,17 +90,22 @@ impl Screen {
                 connection.get_geometry(window)?,
             ));
         }
+        let mut shown = Vec::new();
         for (attributes, geometry) in asked {
             // A window may be gone meanwhile.
             let (Ok(attributes), Ok(place)) = (attributes.reply(), geometry.reply()) else {
                 continue;
             };
-            let is_shown = attributes.map_state == MapState::VIEWABLE
-                && attributes.class == WindowClass::INPUT_OUTPUT;
-            if is_shown && f64::from(place.y) >= 2.0 * RADIUS {
-                floors.push(floor(place.x.into(), place.width.into(), place.y.into()));
+            if attributes.map_state == MapState::VIEWABLE
+                && attributes.class == WindowClass::INPUT_OUTPUT
+            {
+                let (left, top) = (f64::from(place.x), f64::from(place.y));
+                let (right, bottom) =
+                    (left + f64::from(place.width), top + f64::from(place.height));
+                shown.push(Place { left, right, top, bottom });
             }
         }
+        floors.extend(upper_edges(&shown).into_iter().filter(|floor| floor.y >= 2.0 * RADIUS));
         Ok(floors)
     }
 
@@ -134,33 +150,55 @@ impl Screen {
         self.images.contains_key(name)
     }
 
-    /// Shows the sprites where they are. Only those that moved cause a request.
+    /// Removes the images whose names do not satisfy `is_kept`. Windows with such an image keep it until they are drawn
+    /// again.
+    pub fn keep_images(&mut self, is_kept: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+        for (_, image) in self.images.extract_if(|name, _| !is_kept(name)) {
+            self.connection.free_pixmap(image.pixmap)?;
+        }
+        Ok(())
+    }
+
+    /// The name of the image of a sprite.
+    fn image_of<'a>(&self, body: &'a Body) -> &'a str {
+        let names = [body.picture.as_deref(), Some(&*body.sprite)];
+        let mut known = names.into_iter().flatten().filter(|name| self.has_image(name));
+        known.next().unwrap_or(super::UNKNOWN)
+    }
+
+    /// Shows the sprites where they are. Only those that moved or got a picture cause a request.
     pub fn draw(&mut self, bodies: &[Body]) -> anyhow::Result<()> {
-        let connection = &self.connection;
-        let gone = |id: &u32| !bodies.iter().any(|body| body.id == *id);
-        for (_, (window, ..)) in self.windows.extract_if(|id, _| gone(id)) {
-            connection.destroy_window(window)?;
+        let mut windows = std::mem::take(&mut self.windows);
+        let is_gone = |id: &u32, shown: &mut Shown| match bodies.iter().find(|body| body.id == *id)
+        {
+            Some(body) => shown.image != self.image_of(body),
+            None => true,
+        };
+        for (_, Shown { window, .. }) in windows.extract_if(is_gone) {
+            self.connection.destroy_window(window)?;
         }
         for body in bodies {
             let (x, y) = ((body.x - RADIUS).round() as i32, (body.y - RADIUS).round() as i32);
-            let Some((window, was_x, was_y)) = self.windows.get_mut(&body.id) else {
-                let window = self.create(&body.sprite, x, y)?;
-                self.windows.insert(body.id, (window, x, y));
+            let Some(shown) = windows.get_mut(&body.id) else {
+                let image = self.image_of(body).to_owned();
+                let window = self.create(&image, x, y)?;
+                windows.insert(body.id, Shown { window, image, x, y });
                 continue;
             };
-            if (*was_x, *was_y) != (x, y) {
-                (*was_x, *was_y) = (x, y);
-                connection.configure_window(*window, &ConfigureWindowAux::new().x(x).y(y))?;
+            if (shown.x, shown.y) != (x, y) {
+                (shown.x, shown.y) = (x, y);
+                let place = ConfigureWindowAux::new().x(x).y(y);
+                self.connection.configure_window(shown.window, &place)?;
             }
         }
-        Ok(connection.flush()?)
+        self.windows = windows;
+        Ok(self.connection.flush()?)
     }
 
-    fn create(&self, sprite: &str, x: i32, y: i32) -> anyhow::Result<Window> {
+    fn create(&self, name: &str, x: i32, y: i32) -> anyhow::Result<Window> {
         let connection = &self.connection;
         let window = connection.generate_id()?;
-        let image = self.images.get(sprite).or_else(|| self.images.get(super::UNKNOWN));
-        let image = image.context("each sprite has an image")?;
+        let image = self.images.get(name).context("each sprite has an image")?;
         let mask = EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE | EventMask::BUTTON_MOTION;
         let how = CreateWindowAux::new()
             .override_redirect(1)
@@ -184,12 +222,58 @@ impl Screen {
             let order = ClipOrdering::YX_BANDED;
             connection.shape_rectangles(SO::SET, kind, order, window, 0, 0, &image.opaque)?;
         }
+        self.drops.accept(connection, window)?;
         connection.map_window(window)?;
         Ok(window)
     }
 
     /// The sprite of a window.
     pub fn sprite_of(&self, window: Window) -> Option<u32> {
-        self.windows.iter().find(|(_, (of, ..))| *of == window).map(|(id, _)| *id)
+        self.windows.iter().find(|(_, shown)| shown.window == window).map(|(id, _)| *id)
+    }
+}
+
+/// Edges of a window, in pixels.
+#[derive(Clone, Copy)]
+struct Place {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// The visible parts of the upper edges of windows. The lowest window is first.
+fn upper_edges(windows: &[Place]) -> Vec<Floor> {
+    let mut floors = Vec::new();
+    for (i, &Place { left, right, top: y, .. }) in windows.iter().enumerate() {
+        let mut parts = vec![(left, right)];
+        for above in windows[i + 1..].iter().filter(|above| (above.top..above.bottom).contains(&y))
+        {
+            let beside = |(left, right): (f64, f64)| {
+                [(left, right.min(above.left)), (left.max(above.right), right)]
+            };
+            parts =
+                parts.into_iter().flat_map(beside).filter(|(left, right)| left < right).collect();
+        }
+        floors.extend(parts.into_iter().map(|(left, right)| Floor { left, right, y }));
+    }
+    floors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_part_of_an_edge_is_no_floor() {
+        let place = |left, right, top, bottom| Place { left, right, top, bottom };
+        let floor = |left, right, y| Floor { left, right, y };
+        let (low, high) = (place(0.0, 500.0, 200.0, 400.0), place(100.0, 300.0, 150.0, 300.0));
+        let seen =
+            [floor(0.0, 100.0, 200.0), floor(300.0, 500.0, 200.0), floor(100.0, 300.0, 150.0)];
+        assert_eq!(upper_edges(&[low, high]), seen);
+        let all = [floor(100.0, 300.0, 150.0), floor(0.0, 500.0, 200.0)];
+        assert_eq!(upper_edges(&[high, low]), all);
+        assert_eq!(upper_edges(&[high, place(0.0, 500.0, 0.0, 400.0)]).len(), 1);
     }
 }
