@@ -28,6 +28,13 @@
 //! between processes a second on a few cores. So each works for 2.6 ms, and then rests. A worker starts 64 users
 //! in about 4 ms, so they are at most that late.
 //!
+//! # Workers that come and go, and other rates
+//!
+//! The controller may change the number of workers, or the rates, from a time of the schedule on ([`Beginning`]). It counts
+//! the arrivals before that time; each worker then computes the schedule anew from there. Example: of 100 users per
+//! second, two workers take 50 each. A third one joins, and from second 10 on each of the three takes every third user, beginning
+//! with number 1,000. The users before second 10 keep their workers, so nobody is started twice or left out.
+//!
 //! # The bounds
 //!
 //! A load has at most 2^32 users, and a phase ten million arrivals per second. `users_max` bounds the
@@ -36,14 +43,49 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use watchfire_types::{Instant, Rng};
 
-use crate::sampling::exponential;
+use crate::sampling::{exponential, seed_for};
 use crate::scenario::{Phase, Spacing};
 
+/// Part of the seed of random arrivals after a [`Beginning`].
+const ARRIVALS: u64 = u64::MAX - 2;
+
+/// The point from which a schedule is computed: its start, or where rates or workers change.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Beginning {
+    /// The time of the schedule.
+    pub(crate) at: Duration,
+    /// The factor of all rates from then on.
+    pub(crate) scale: f64,
+    /// Arrivals of phases before it, and those of its phase among them.
+    pub(crate) number: u32,
+    arrived_in_phase: u64,
+    /// Users to plan until the first arrival; `None` at the start of the load.
+    planned: Option<f64>,
+    /// Arrivals at a fixed time before it.
+    fixed: usize,
+}
+
+impl Default for Beginning {
+    fn default() -> Beginning {
+        Beginning {
+            at: Duration::ZERO,
+            scale: 1.0,
+            number: 0,
+            arrived_in_phase: 0,
+            planned: None,
+            fixed: 0,
+        }
+    }
+}
+
 /// The times at which users are due, in order.
-pub(crate) struct Arrivals<'a> {
-    phases: &'a [Phase],
+pub(crate) struct Arrivals {
+    /// The phases at their scaled rates. The one of the beginning has only its rest.
+    phases: Vec<Phase>,
+    beginning: Beginning,
     phase: usize,
     phase_begins_at: Instant,
     /// Users planned in the phase so far; a whole number if arrivals are evenly spaced.
@@ -52,19 +94,85 @@ pub(crate) struct Arrivals<'a> {
     rng: Rng,
 }
 
-impl<'a> Arrivals<'a> {
-    pub(crate) fn new(phases: &'a [Phase], seed: u64) -> Arrivals<'a> {
-        let rng = Rng::from_seed(seed);
+impl Arrivals {
+    pub(crate) fn new(phases: &[Phase], seed: u64, beginning: Beginning) -> Arrivals {
+        let mut phases = phases.to_vec();
+        for phase in &mut phases {
+            phase.rate *= beginning.scale;
+            phase.rate_end *= beginning.scale;
+        }
+        let (phase, passed) = phase_at(&phases, beginning.at);
+        if let Some(phase) = phases.get_mut(phase) {
+            phase.rate += (phase.rate_end - phase.rate) * passed.div_duration_f64(phase.duration);
+            phase.duration -= passed;
+        }
+        let seed = match beginning.planned {
+            None => seed,
+            Some(_) => seed_for(seed, u64::from(beginning.number), ARRIVALS),
+        };
         let mut arrivals = Arrivals {
             phases,
-            phase: 0,
-            phase_begins_at: Instant::ZERO,
+            beginning,
+            phase,
+            phase_begins_at: Instant::ZERO + beginning.at,
             planned: 0.0,
-            arrived_in_phase: 0,
-            rng,
+            arrived_in_phase: beginning.arrived_in_phase,
+            rng: Rng::from_seed(seed),
         };
-        arrivals.planned = arrivals.first_planned();
+        arrivals.planned = beginning.planned.unwrap_or_else(|| arrivals.first_planned());
         arrivals
+    }
+
+    /// The point of this schedule at a time, from which it goes on with another scale or among other workers.
+    pub(crate) fn beginning_at(
+        mut self,
+        at: Duration,
+        scale: f64,
+        fixed: &[(Duration, u16)],
+    ) -> Beginning {
+        let mut number = self.beginning.number;
+        let end = Instant::ZERO + at;
+        let mut planned = 0.0;
+        while let Some(phase) = self.phases.get(self.phase) {
+            match self.due() {
+                Some(due) if due < end => {
+                    self.note_arrival();
+                    number += 1;
+                }
+                None if self.phase_begins_at + phase.duration <= end => self.begin_next_phase(),
+                _ => {
+                    let passed = end.since(self.phase_begins_at);
+                    planned = (self.planned - phase.users_within(passed)).max(0.0);
+                    break;
+                }
+            }
+        }
+        let fixed = fixed.partition_point(|(due, _)| *due < at);
+        let arrived_in_phase = self.arrived_in_phase;
+        Beginning { at, scale, number, arrived_in_phase, planned: Some(planned), fixed }
+    }
+
+    /// The next arrival of the present phase; `None`: the phase has no more.
+    fn due(&self) -> Option<Instant> {
+        let phase = self.phases.get(self.phase)?;
+        let is_full = phase.users_max.is_some_and(|max| self.arrived_in_phase >= max);
+        let offset = phase.moment(self.planned).filter(|_| !is_full)?;
+        Some(self.phase_begins_at + offset)
+    }
+
+    fn note_arrival(&mut self) {
+        self.planned += match self.phases[self.phase].spacing {
+            Spacing::Even => 1.0,
+            Spacing::Random => exponential(&mut self.rng),
+        };
+        self.arrived_in_phase += 1;
+    }
+
+    fn begin_next_phase(&mut self) {
+        self.phase_begins_at += self.phases[self.phase].duration;
+        self.phase += 1;
+        self.arrived_in_phase = 0;
+        self.planned = self.first_planned();
     }
 
     /// Every `count`-th block of `block` arrivals, beginning with block `index`. Arrivals at a fixed time have the first
@@ -74,17 +182,18 @@ impl<'a> Arrivals<'a> {
         index: usize,
         count: usize,
         block: usize,
-        fixed: &'a [(Duration, u16)],
-    ) -> ArrivalShare<'a> {
+        fixed: &[(Duration, u16)],
+    ) -> ArrivalShare<'_> {
+        let Beginning { number, fixed: fixed_before, .. } = self.beginning;
         ArrivalShare {
             arrivals: self,
-            next: (fixed.len() + index * block) as u32,
+            next: number + (fixed.len() + index * block) as u32,
             skipped: index * block,
             count,
             block,
             taken: 0,
             fixed,
-            next_fixed: index,
+            next_fixed: fixed_before + index,
             planned: None,
         }
     }
@@ -97,27 +206,31 @@ impl<'a> Arrivals<'a> {
     }
 }
 
-impl Iterator for Arrivals<'_> {
+/// The phase at a time of the schedule, and the time that has passed in it. After all phases it is their number.
+pub(crate) fn phase_at(phases: &[Phase], at: Duration) -> (usize, Duration) {
+    let mut passed = at;
+    for (index, phase) in phases.iter().enumerate() {
+        match passed.checked_sub(phase.duration) {
+            Some(rest) => passed = rest,
+            None => return (index, passed),
+        }
+    }
+    (phases.len(), passed)
+}
+
+impl Iterator for Arrivals {
     /// The phase, and the arrival time.
     type Item = (usize, Instant);
 
     fn next(&mut self) -> Option<(usize, Instant)> {
-        loop {
-            let phase = self.phases.get(self.phase)?;
-            let is_full = phase.users_max.is_some_and(|max| self.arrived_in_phase >= max);
-            if let Some(offset) = phase.moment(self.planned).filter(|_| !is_full) {
-                self.planned += match phase.spacing {
-                    Spacing::Even => 1.0,
-                    Spacing::Random => exponential(&mut self.rng),
-                };
-                self.arrived_in_phase += 1;
-                return Some((self.phase, self.phase_begins_at + offset));
+        while self.phase < self.phases.len() {
+            if let Some(due) = self.due() {
+                self.note_arrival();
+                return Some((self.phase, due));
             }
-            self.phase_begins_at += phase.duration;
-            self.phase += 1;
-            self.arrived_in_phase = 0;
-            self.planned = self.first_planned();
+            self.begin_next_phase();
         }
+        None
     }
 
     /// Skips even arrivals in one step: otherwise each of sixty workers would step through all of
@@ -149,7 +262,7 @@ pub(crate) struct Arrival {
 }
 
 pub(crate) struct ArrivalShare<'a> {
-    arrivals: Arrivals<'a>,
+    arrivals: Arrivals,
     next: u32,
     /// Arrivals of other workers before the next one of this worker.
     skipped: usize,
@@ -206,6 +319,12 @@ impl Phase {
         users.min(self.users_max.unwrap_or(u64::MAX))
     }
 
+    /// Users planned in this time after the start of the phase: the area under its rate.
+    fn users_within(&self, passed: Duration) -> f64 {
+        let (seconds, duration) = (passed.as_secs_f64(), self.duration.as_secs_f64());
+        (self.rate + (self.rate_end - self.rate) * seconds / duration / 2.0) * seconds
+    }
+
     /// The time in the phase at which this many users are planned; `None` if it ends earlier.
     fn moment(&self, users: f64) -> Option<Duration> {
         let duration = self.duration.as_secs_f64();
@@ -237,8 +356,12 @@ mod tests {
         }
     }
 
+    fn whole(phases: &[Phase]) -> Arrivals {
+        Arrivals::new(phases, 1, Beginning::default())
+    }
+
     fn millis(phases: &[Phase]) -> Vec<u64> {
-        Arrivals::new(phases, 1).map(|(_, at)| (at.as_nanos() + 500_000) / 1_000_000).collect()
+        whole(phases).map(|(_, at)| (at.as_nanos() + 500_000) / 1_000_000).collect()
     }
 
     #[test]
@@ -272,16 +395,62 @@ mod tests {
             phase(1, 0.0, 0.0, Spacing::Even),
             phase(3, 100.0, 7.3, Spacing::Even),
         ];
-        let whole: Vec<_> = Arrivals::new(&phases, 1).collect();
+        let all: Vec<_> = whole(&phases).collect();
         for (count, block) in [(1, 1), (2, 1), (7, 1), (60, 1), (20, 64), (2, 64), (5, 3)] {
-            let mut found = vec![None; whole.len()];
+            let mut found = vec![None; all.len()];
             for index in 0..count {
-                for arrival in Arrivals::new(&phases, 1).share(index, count, block, &[]) {
+                for arrival in whole(&phases).share(index, count, block, &[]) {
                     let slot = &mut found[arrival.number as usize];
                     assert_eq!(slot.replace((arrival.phase, arrival.at)), None);
                 }
             }
-            assert_eq!(found, whole.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");
+            assert_eq!(found, all.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_goes_on_among_other_workers_has_the_same_arrivals() {
+        let mut full = phase(1, 30.0, 90.0, Spacing::Even);
+        full.users_max = Some(37);
+        let phases =
+            [phase(2, 7.3, 100.0, Spacing::Even), full, phase(3, 50.0, 50.0, Spacing::Even)];
+        let fixed = [500, 1_500, 4_700].map(|at| (Duration::from_millis(at), 7));
+        let of_workers = |beginning, count| {
+            let share = |index| Arrivals::new(&phases, 1, beginning).share(index, count, 1, &fixed);
+            (0..count).flat_map(share).collect::<Vec<_>>()
+        };
+        let mut expected = of_workers(Beginning::default(), 1);
+        // The first change is within the ramp, the second after the phase that is full.
+        let mut beginning = Beginning::default();
+        let mut found = Vec::new();
+        for (millis, count) in [(1_234, 2), (2_800, 3), (4_000, 1)] {
+            let next = Arrivals::new(&phases, 1, beginning);
+            let next = next.beginning_at(Duration::from_millis(millis), 1.0, &fixed);
+            let before = of_workers(beginning, count).into_iter();
+            found.extend(before.filter(|one| one.at < Instant::ZERO + next.at));
+            beginning = next;
+        }
+        found.extend(of_workers(beginning, 5));
+        for all in [&mut found, &mut expected] {
+            all.sort_by_key(|one| one.number);
+            // Rounding may move an arrival by some nanoseconds.
+            let micros = |at: Instant| Instant::from_nanos((at.as_nanos() + 500) / 1_000);
+            all.iter_mut().for_each(|one| one.at = micros(one.at));
+        }
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_scaled_schedule_has_the_same_phases_with_more_arrivals() {
+        for spacing in [Spacing::Even, Spacing::Random] {
+            let phases = [phase(100, 10.0, 10.0, spacing), phase(100, 5.0, 5.0, spacing)];
+            let at = Duration::from_secs(50);
+            let beginning = whole(&phases).beginning_at(at, 3.0, &[]);
+            let rest: Vec<_> = Arrivals::new(&phases, 1, beginning).collect();
+            assert!((450..=550).contains(&beginning.number), "{beginning:?}");
+            let in_phase = |index| rest.iter().filter(|(phase, _)| *phase == index).count();
+            assert!((1_350..=1_650).contains(&in_phase(0)), "{}", in_phase(0));
+            assert!((1_350..=1_650).contains(&in_phase(1)), "{}", in_phase(1));
         }
     }
 
@@ -291,7 +460,7 @@ mod tests {
         let fixed = [(0, 7), (1500, 8), (9000, 9)]
             .map(|(at, session)| (Duration::from_millis(at), session));
         let arrivals = |index, count| {
-            let share = Arrivals::new(&phases, 1).share(index, count, 1, &fixed);
+            let share = whole(&phases).share(index, count, 1, &fixed);
             let millis = |at: Instant| at.as_nanos() / 1_000_000;
             share.map(|one| (one.number, millis(one.at), one.session)).collect::<Vec<_>>()
         };
@@ -336,7 +505,7 @@ mod tests {
         let mut phases = [phase(5, 40.0, 40.0, Spacing::Random)];
         phases[0].users_max = Some(40);
         for seed in 0..20 {
-            assert_eq!(Arrivals::new(&phases, seed).count(), 40);
+            assert_eq!(Arrivals::new(&phases, seed, Beginning::default()).count(), 40);
         }
     }
 

@@ -9,11 +9,14 @@
 //! Its modules import only those in the lines below their own:
 //!
 //! ```text
-//! run                        decides how many workers a load needs, and collects their results
+//! run                        decides how many workers a load needs
+//! controller                 divides the arrivals among workers that may come and go, and collects their results
+//! agent                      agents on other machines, and how they and a controller meet
 //! workers                    the controller's side of each worker, over a pipe or through an agent
-//! agent                      gives worker processes of its machine to controllers of other machines
+//! secure                     encrypted connections between those that know a token
 //! worker                     one engine that a controller starts, and the lines that both exchange
 //! engine                     all users of one process, in one thread
+//! plan                       how arrivals are divided among workers, and changed while the load runs
 //! report                     results as tables, charts, JSON, CSV and HTML
 //! thresholds                 whether the results keep the thresholds of the scenario
 //! results                    the figures of all workers
@@ -29,6 +32,7 @@ mod agent;
 mod arrivals;
 mod broadcast;
 mod clock;
+mod controller;
 mod cookies;
 mod engine;
 mod failure;
@@ -38,11 +42,13 @@ mod open_files;
 mod order;
 mod overrides;
 mod phases;
+mod plan;
 mod report;
 mod results;
 mod run;
 mod sampling;
 mod scenario;
+mod secure;
 mod source;
 mod tally;
 mod thresholds;
@@ -50,13 +56,14 @@ mod tls;
 mod worker;
 mod workers;
 
-pub use agent::{AgentAddress, parse_token, run_agent};
+pub use agent::{AgentAddress, is_same, join_load, parse_token, run_agent};
 pub use broadcast::Broadcast;
+pub use controller::Control;
 pub use engine::StopFlag;
 pub use phases::{PhaseChange, PhaseEvent};
 pub use report::{Live, csv, html, json, line, status, table};
-pub use results::{Results, Second, Step, Times};
-pub use run::{LoadOptions, run_load, workers_here};
+pub use results::{LoadEvent, Results, Schedule, Second, Step, Times, WorkerResults, WorkerState};
+pub use run::{LoadOptions, Swarm, run_load, workers_here};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};
 pub use source::Source;
 pub use tally::{Counts, Match, Stages};

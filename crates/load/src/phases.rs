@@ -1,13 +1,12 @@
 //! Announces when the phases of a load begin and end, so that others can measure the server in each.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::Scope;
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::clock::monotonic;
-use crate::scenario::{Phase, Scenario};
+use crate::scenario::Phase;
 
 /// The begin or the end of a phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,34 +24,31 @@ pub enum PhaseChange {
     PhaseEnded,
 }
 
-/// Sends the events of all phases, each at its time, until the result is dropped.
-pub(crate) fn announce<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    scenario: &Scenario,
-    origin: Duration,
+/// Sends the events of phases, each at its time of the schedule.
+pub(crate) struct Announcer {
+    events: VecDeque<PhaseEvent>,
     sender: Option<Sender<PhaseEvent>>,
-) -> Option<Sender<()>> {
-    let sender = sender?;
-    let events = events(&scenario.phases);
-    let (running, ended) = channel();
-    scope.spawn(move || send_all(events, origin, &sender, &ended));
-    Some(running)
 }
 
-fn send_all(
-    events: Vec<PhaseEvent>,
-    origin: Duration,
-    sender: &Sender<PhaseEvent>,
-    ended: &Receiver<()>,
-) {
-    for event in events {
-        let due = origin + Duration::from_secs_f64(event.at);
-        let left = due.saturating_sub(monotonic());
-        let has_ended = ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout);
-        // A load without users ends together with its last phase.
-        let is_cut = has_ended && monotonic() < due;
-        if is_cut || sender.send(event).is_err() {
-            return;
+impl Announcer {
+    pub(crate) fn new(phases: &[Phase], sender: Option<Sender<PhaseEvent>>) -> Announcer {
+        let events = if sender.is_some() { events(phases) } else { Vec::new() };
+        Announcer { events: events.into(), sender }
+    }
+
+    /// The time of the schedule at which the next event is due.
+    pub(crate) fn next_at(&self) -> Option<Duration> {
+        self.events.front().map(|event| Duration::from_secs_f64(event.at))
+    }
+
+    /// Sends the events until a time of the schedule, which is behind the clock by `paused`.
+    pub(crate) fn announce(&mut self, time: Duration, paused: Duration) {
+        while self.next_at().is_some_and(|at| at <= time) {
+            let event = self.events.pop_front().zip(self.sender.as_ref());
+            if let Some((event, sender)) = event {
+                // Nobody may listen any more.
+                let _ = sender.send(PhaseEvent { at: event.at + paused.as_secs_f64(), ..event });
+            }
         }
     }
 }
@@ -77,7 +73,10 @@ fn events(phases: &[Phase]) -> Vec<PhaseEvent> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
+    use crate::scenario::Scenario;
 
     const PHASES: &str = r#"
         targets = [{ url = "ws://127.0.0.1:1" }]
@@ -97,25 +96,17 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_ends_with_its_last_phase_announces_that_end() {
+    fn an_event_is_announced_at_its_time_of_the_schedule() {
         let scenario = Scenario::parse("two.toml", PHASES).unwrap();
         let (sender, receiver) = channel();
-        std::thread::scope(|scope| {
-            let origin = monotonic() - Duration::from_millis(2_500);
-            drop(announce(scope, &scenario, origin, Some(sender)));
-        });
-        let last = receiver.iter().last().map(|event| (event.event, event.at));
-        assert_eq!(last, Some((PhaseChange::PhaseEnded, 2.5)));
-    }
-
-    #[test]
-    fn a_load_that_ends_early_announces_nothing_more() {
-        let scenario = Scenario::parse("two.toml", PHASES).unwrap();
-        let (sender, receiver) = channel();
-        std::thread::scope(|scope| {
-            let hour = Duration::from_secs(3600);
-            drop(announce(scope, &scenario, monotonic() + hour, Some(sender)));
-        });
-        assert_eq!(receiver.iter().count(), 0);
+        let mut announcer = Announcer::new(&scenario.phases, Some(sender));
+        let mut until = |millis, paused| {
+            announcer.announce(Duration::from_millis(millis), Duration::from_secs(paused));
+            receiver.try_iter().map(|event| (event.event, event.at)).collect::<Vec<_>>()
+        };
+        assert_eq!(until(1_999, 0), [(PhaseChange::PhaseBegan, 0.0)]);
+        let expected = [(PhaseChange::PhaseEnded, 12.0), (PhaseChange::PhaseBegan, 12.0)];
+        assert_eq!(until(2_000, 10), expected, "after a pause");
+        assert_eq!(until(2_500, 10), [(PhaseChange::PhaseEnded, 12.5)], "together with the load");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Serialize;
 use watchfire_report::{Histogram, Snapshot};
 
 use crate::broadcast::{BROADCASTS_MAX, Broadcast, Receipts, Sent};
@@ -24,6 +25,14 @@ pub struct Results {
     pub duration: Duration,
     /// The number of worker processes; one worker is a thread.
     pub workers: usize,
+    /// Each worker, in the order in which they began.
+    pub by_worker: Vec<WorkerResults>,
+    /// The schedule, and how it was changed while the load ran.
+    pub schedule: Schedule,
+    /// How long the controller took for each event, during which a further one waited.
+    pub controller_lateness: Histogram,
+    /// Workers and changes of the schedule, the oldest first; at most a thousand.
+    pub events: Vec<LoadEvent>,
     pub counts: Counts,
     /// The most users at the same time, and the most open websockets.
     pub users_max: u64,
@@ -66,7 +75,92 @@ pub struct Results {
     pub stopped_after: Option<Duration>,
     sent: Vec<Sent>,
     receipts: Receipts,
-    workers_seen: Vec<WorkerSeen>,
+}
+
+/// Where the schedule is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schedule {
+    /// The present phase, its number from 1, and the number of phases; `None` before the first and after the last one.
+    pub phase: Option<(String, usize, usize)>,
+    /// The factor of all rates.
+    pub scale: f64,
+    pub is_paused: bool,
+    /// How long it has paused.
+    pub paused: Duration,
+}
+
+/// Something that happened to a load while it ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadEvent {
+    /// Seconds since the load began.
+    pub at: f64,
+    pub kind: &'static str,
+    pub text: String,
+}
+
+/// Most events that are kept; further ones are dropped.
+const EVENTS_MAX: usize = 1_000;
+
+/// One worker, as its last report shows it.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerResults {
+    pub name: String,
+    pub state: WorkerState,
+    /// The most users and the most open websockets in its last second.
+    pub users: u64,
+    /// See `users`.
+    pub connected: u64,
+    /// Users that it has started.
+    pub started: u64,
+    /// Cores in use in its last second.
+    pub cores: f64,
+    pub resident_bytes: u64,
+    /// The p99 of how late it started users in its last second.
+    pub late: Duration,
+    seconds: usize,
+    cpu: Duration,
+    resident_first: u64,
+    resident_max: u64,
+}
+
+impl WorkerResults {
+    /// The time of the load until which it has reported.
+    pub(crate) fn reported(&self) -> Duration {
+        Duration::from_secs(self.seconds as u64)
+    }
+}
+
+/// The state of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    #[default]
+    Running,
+    /// It has asked to leave, and its users are given to others.
+    Leaving,
+    /// It has left before the end of the load.
+    Left,
+    /// Its connection broke.
+    Lost,
+    /// It has reached the end of the load.
+    Ended,
+}
+
+impl WorkerState {
+    /// Whether more reports are expected.
+    pub fn is_active(self) -> bool {
+        matches!(self, WorkerState::Running | WorkerState::Leaving)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkerState::Running => "running",
+            WorkerState::Leaving => "leaving",
+            WorkerState::Left => "left",
+            WorkerState::Lost => "lost",
+            WorkerState::Ended => "ended",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -100,6 +194,8 @@ pub struct Second {
     pub connected: u64,
     /// The counters of this second.
     pub counts: Counts,
+    /// Cores that workers used in this second.
+    pub cores: f64,
     /// Errors in this second.
     pub errors: u64,
     /// Errors by the index of their kind.
@@ -129,16 +225,6 @@ impl Times {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct WorkerSeen {
-    seconds: usize,
-    /// The worker has sent its last report.
-    is_done: bool,
-    cpu: Duration,
-    resident_first: u64,
-    resident_max: u64,
-}
-
 impl Results {
     pub(crate) fn new(name: &str, scenario: &Scenario, workers: usize) -> Results {
         let groups = scenario.groups();
@@ -151,6 +237,10 @@ impl Results {
             name: name.to_owned(),
             duration: scenario.duration(),
             workers,
+            by_worker: vec![WorkerResults::default(); workers],
+            schedule: Schedule { scale: 1.0, ..Schedule::default() },
+            controller_lateness: Histogram::default(),
+            events: Vec::new(),
             counts: Counts::default(),
             users_max: 0,
             connected_max: 0,
@@ -174,7 +264,6 @@ impl Results {
             stopped_after: None,
             sent: Vec::new(),
             receipts: Receipts::default(),
-            workers_seen: vec![WorkerSeen::default(); workers],
         }
     }
 
@@ -208,33 +297,53 @@ impl Results {
         self.matches.extend(delta.matches.iter().take(room).cloned());
         self.is_aborted |= delta.is_aborted;
         self.add_second(worker, delta);
-        let seen = &mut self.workers_seen[worker];
-        seen.is_done = delta.is_last;
+        let seen = &mut self.by_worker[worker];
+        if delta.is_last {
+            let has_left = seen.state == WorkerState::Leaving;
+            seen.state = if has_left { WorkerState::Left } else { WorkerState::Ended };
+        }
+        (seen.users, seen.connected) = (delta.users, delta.connected);
         seen.cpu = delta.cpu;
+        seen.started += delta.counts.started;
+        seen.late = Histogram::from(&delta.lateness).quantile(0.99);
+        seen.resident_bytes = delta.resident_bytes;
         seen.resident_first = delta.resident_first_bytes;
         seen.resident_max = seen.resident_max.max(delta.resident_bytes);
-        let sum = |of: fn(&WorkerSeen) -> u64| self.workers_seen.iter().map(of).sum();
+        let sum = |of: fn(&WorkerResults) -> u64| self.by_worker.iter().map(of).sum();
         self.resident_bytes = (sum(|seen| seen.resident_first), sum(|seen| seen.resident_max));
-        self.cpu = self.workers_seen.iter().map(|seen| seen.cpu).sum();
+        self.cpu = self.by_worker.iter().map(|seen| seen.cpu).sum();
+    }
+
+    /// Adds a worker that begins in this second of the load.
+    pub(crate) fn add_worker(&mut self, name: &str, second: usize) {
+        let name = name.to_owned();
+        self.by_worker.push(WorkerResults { name, seconds: second, ..WorkerResults::default() });
+        self.workers = self.by_worker.len();
+    }
+
+    pub(crate) fn add_event(&mut self, at: Duration, kind: &'static str, text: String) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push(LoadEvent { at: at.as_secs_f64(), kind, text });
+        }
     }
 
     pub(crate) fn add_broken(&mut self, worker: usize, cause: &str) {
         self.failed_workers.push(format!("worker {worker}: {cause}"));
-        self.workers_seen[worker].is_done = true;
+        self.by_worker[worker].state = WorkerState::Lost;
     }
 
     /// Complete seconds since the load began that all workers have reported.
     pub fn seconds_whole(&self) -> usize {
-        let active = self.workers_seen.iter().filter(|seen| !seen.is_done);
+        let active = self.by_worker.iter().filter(|seen| seen.state.is_active());
         // The last second is never complete.
         active.map(|seen| seen.seconds).min().unwrap_or(self.seconds.len().saturating_sub(1))
     }
 
     /// The seconds that a report shows: all of a load that has ended, and the complete ones of a load that goes on.
     pub(crate) fn seconds_shown(&self) -> &[Second] {
-        match self.workers_seen.iter().all(|seen| seen.is_done) {
-            true => &self.seconds,
-            false => &self.seconds[..self.seconds_whole().min(self.seconds.len())],
+        match self.by_worker.iter().any(|seen| seen.state.is_active()) {
+            false => &self.seconds,
+            true => &self.seconds[..self.seconds_whole().min(self.seconds.len())],
         }
     }
 
@@ -249,8 +358,11 @@ impl Results {
             self.times.resize_with(at / self.interval + 1, Times::default);
         }
         // A worker that skipped a second had the users of the next one in it.
-        let seen = &mut self.workers_seen[worker].seconds;
-        for second in &mut self.seconds[(*seen).min(at)..=at] {
+        let seen = &mut self.by_worker[worker];
+        let used = delta.cpu.saturating_sub(seen.cpu).as_secs_f64();
+        seen.cores = used / (at + 1).saturating_sub(seen.seconds).max(1) as f64;
+        for second in &mut self.seconds[seen.seconds.min(at)..=at] {
+            second.cores += seen.cores;
             second.users += delta.users;
             second.connected += delta.connected;
             second.audiences.resize(delta.audiences.len(), 0);
@@ -258,7 +370,7 @@ impl Results {
                 *sum += part;
             }
         }
-        *seen = at + 1;
+        seen.seconds = at + 1;
         let kinds = delta.errors.iter().map(|(_, kind, count)| (self.error_kind(kind), *count));
         let kinds: Vec<_> = kinds.collect();
         let second = &mut self.seconds[at];

@@ -40,26 +40,34 @@
 //! for 30 s counts as failed. All begin together: the start is set 20 ms ahead, and 2 ms more per worker, since
 //! each of them must be scheduled on a core first.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::agent::AgentAddress;
-use crate::clock::{Clock, monotonic};
-use crate::engine::{Engine, Share, StopFlag};
+use crate::agent::{AgentAddress, admit, connect};
+use crate::controller::{Control, Controller};
+use crate::engine::StopFlag;
 use crate::open_files::{FILES_SPARE, raise_open_file_limit};
-use crate::phases::{self, PhaseEvent};
+use crate::phases::{Announcer, PhaseEvent};
 use crate::results::Results;
 use crate::scenario::Scenario;
 use crate::source::Source;
 use crate::worker::{WORKERS_MAX, WorkerProgram};
-use crate::workers::{BEGIN_DELAY, Link, WorkerEvent, Workers};
+use crate::workers::Link;
 
 /// Users that one worker can start in a second without being late.
 const STARTS_PER_SECOND: f64 = 15_000.0;
-/// Longest time until a stopped load ends.
-const STOP_LATENCY: Duration = Duration::from_millis(100);
 
-#[derive(Clone, Debug, Default)]
+/// The address at which agents join a load.
+#[derive(Debug)]
+pub struct Swarm {
+    pub listener: TcpListener,
+    /// The token that agents must know.
+    pub token: String,
+    /// The load begins when this many have joined.
+    pub agents_min: usize,
+}
+
+#[derive(Debug, Default)]
 pub struct LoadOptions {
     /// The program of a worker process, and its arguments.
     pub worker: WorkerProgram,
@@ -73,6 +81,10 @@ pub struct LoadOptions {
     pub stop: StopFlag,
     /// Receives the begin and the end of each phase at its time.
     pub phases: Option<Sender<PhaseEvent>>,
+    /// Lets agents join, and runs the users on them.
+    pub swarm: Option<Swarm>,
+    /// Changes of the load while it runs.
+    pub controls: Option<Receiver<Control>>,
 }
 
 /// Runs a load to its end; `watch` receives the results while they grow.
@@ -82,32 +94,33 @@ pub fn run_load(
     mut watch: impl FnMut(&Results),
 ) -> anyhow::Result<Results> {
     let scenario = source.scenario()?;
-    let (sender, receiver) = channel();
     let files = raise_open_file_limit();
-    let links = match options.agents.is_empty() {
-        true => links_to_processes(&scenario, options, files)?,
-        false => links_to_agents(&scenario, options)?,
+    let mut links = match (options.agents.is_empty(), &options.swarm) {
+        (true, None) => links_to_processes(&scenario, options, files)?,
+        (true, Some(_)) => Vec::new(),
+        (false, _) => links_to_agents(&scenario, options)?,
     };
-    if links.is_empty() {
-        let mut results = Results::new(&source.name, &scenario, 1);
-        let share = Share { index: 0, count: 1 };
-        let origin = monotonic() + BEGIN_DELAY;
-        std::thread::scope(|scope| {
-            scope.spawn(|| run_here(&scenario, share, origin, sender, &options.stop));
-            let _announcing = phases::announce(scope, &scenario, origin, options.phases.clone());
-            collect(&receiver, &mut results, &options.stop, || {}, &mut watch);
-        });
-        return Ok(results);
-    }
-    let mut results = Results::new(&source.name, &scenario, links.len());
-    let (mut workers, origin) = Workers::begin(source, links, &sender)?;
-    // Only the workers have senders now, so the collection ends with the last worker.
-    drop(sender);
-    std::thread::scope(|scope| {
-        let _announcing = phases::announce(scope, &scenario, origin, options.phases.clone());
-        collect(&receiver, &mut results, &options.stop, || workers.stop(), &mut watch);
+    let job = serde_json::to_string(source)?;
+    // All read it at the same time.
+    links.iter_mut().try_for_each(|link| link.send_job(&job))?;
+    links.iter_mut().try_for_each(Link::wait_until_ready)?;
+    let admission = options.swarm.as_ref().map(|swarm| {
+        let (sender, arrived) = channel();
+        let (listener, token) = (swarm.listener.try_clone()?, swarm.token.clone());
+        std::thread::spawn(move || admit(&listener, &token, &job, &sender));
+        anyhow::Ok((arrived, swarm.agents_min))
     });
-    Ok(results)
+    let results = Results::new(&source.name, &scenario, 0);
+    let announcer = Announcer::new(&scenario.phases, options.phases.clone());
+    let mut controller = Controller::new(&scenario, results, announcer, admission.transpose()?);
+    std::thread::scope(|scope| {
+        match links.is_empty() && options.swarm.is_none() {
+            true => controller.begin_here(scope, &options.stop),
+            false => controller.wait_with(links),
+        }
+        controller.collect(&options.stop, options.controls.as_ref(), &mut watch);
+    });
+    Ok(controller.results)
 }
 
 /// The number of processes with which a load would run on this machine.
@@ -133,13 +146,13 @@ fn links_to_agents(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result
     let mut links = Vec::new();
     let mut files_min = u64::MAX;
     for agent in &options.agents {
-        let (link, files) = Link::to_agent(agent)?;
+        let (link, files) = connect(agent)?;
         files_min = files_min.min(files);
         links.push(link);
     }
     let workers = workers_for(scenario, options, files_min)?;
     for agent in options.agents.iter().cycle().take(workers.saturating_sub(links.len())) {
-        links.push(Link::to_agent(agent)?.0);
+        links.push(connect(agent)?.0);
     }
     Ok(links)
 }
@@ -174,52 +187,6 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
         scenario.files_at_once_max(),
     );
     Ok(workers)
-}
-
-fn run_here(
-    scenario: &Scenario,
-    share: Share,
-    origin: Duration,
-    sender: Sender<(usize, WorkerEvent)>,
-    stop: &StopFlag,
-) {
-    let clock = Clock::from_origin(origin);
-    let engine = Engine::new(scenario, share, clock);
-    let report = |delta| sender.send((share.index, WorkerEvent::Delta(Box::new(delta)))).is_ok();
-    if let Err(error) = engine.and_then(|engine| engine.run(stop, report)) {
-        // The receiver outlives this thread.
-        let _ = sender.send((share.index, WorkerEvent::Broken(error.to_string())));
-    }
-}
-
-/// Collects the reports of all workers until the last one has ended.
-fn collect(
-    receiver: &Receiver<(usize, WorkerEvent)>,
-    results: &mut Results,
-    stop: &StopFlag,
-    mut stop_workers: impl FnMut(),
-    watch: &mut impl FnMut(&Results),
-) {
-    let began = monotonic();
-    loop {
-        if stop.is_set() && results.stopped_after.is_none() {
-            results.stopped_after = Some(monotonic() - began);
-            stop_workers();
-        }
-        match receiver.recv_timeout(STOP_LATENCY) {
-            Ok((worker, WorkerEvent::Delta(delta))) => {
-                results.add(worker, &delta);
-                if delta.is_aborted {
-                    // The other workers end too.
-                    stop.set();
-                }
-            }
-            Ok((worker, WorkerEvent::Broken(cause))) => results.add_broken(worker, &cause),
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        watch(results);
-    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub(crate) struct Delta {
     pub(crate) matches: Vec<Match>,
     /// Whether a session has ended the load.
     pub(crate) is_aborted: bool,
+    /// Whether the worker asks to leave.
+    pub(crate) is_leaving: bool,
     /// Processor time used since the load began, and memory held now.
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: u64,
@@ -72,7 +74,7 @@ pub struct Counts {
     pub failed: u64,
     /// Users that were due when `users_max` users were active.
     pub turned_away: u64,
-    /// Users whose session was cut off at the end of the load.
+    /// Users whose session was cut off at the end of the load, or when their agent left it.
     pub cut_off: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,

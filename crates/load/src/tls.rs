@@ -136,7 +136,7 @@ impl TlsConnection {
 
 /// Accepts every certificate, as load tests of servers with certificates of their own need.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+pub(crate) struct Unverified(pub(crate) Arc<CryptoProvider>);
 
 impl ServerCertVerifier for Unverified {
     fn verify_server_cert(

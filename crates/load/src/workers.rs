@@ -1,4 +1,4 @@
-//! The workers of a load, on this machine or on agents: starts them, collects reports, stops them.
+//! The controller's side of each worker, on this machine or on an agent.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
@@ -8,27 +8,28 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::agent::{self, AgentAddress};
 use crate::clock::monotonic;
-use crate::engine::Share;
-use crate::source::Source;
+use crate::engine::Inbox;
+use crate::plan::Plan;
+use crate::secure::Channel;
 use crate::tally::Delta;
-use crate::worker::{Begin, Job, STOP, WorkerProgram};
+use crate::worker::{Begin, Command as ToWorker, READY, Start, WorkerProgram};
 
-/// Delay from the time all workers are ready to the first arrival, so that all begin together.
-pub(crate) const BEGIN_DELAY: Duration = Duration::from_millis(20);
-/// Additional delay per worker, because each must be scheduled on a core first.
-const BEGIN_DELAY_EACH: Duration = Duration::from_millis(2);
+/// Most plans of a worker that are kept.
+const PLANS_MAX: usize = 8;
 
 pub(crate) enum WorkerEvent {
     Delta(Box<Delta>),
     Broken(String),
 }
 
+/// A worker that has no users yet.
 pub(crate) struct Link {
+    name: String,
     input: Box<dyn Write + Send>,
     output: Box<dyn BufRead + Send>,
-    begin: Begin,
+    /// Whether it is on this machine, and so has the same clock.
+    is_here: bool,
     child: Option<ChildGuard>,
 }
 
@@ -53,70 +54,101 @@ impl Link {
         let input = child.stdin.take().expect("the worker's input is a pipe");
         let output = child.stdout.take().expect("the worker's output is a pipe");
         Ok(Link {
+            name: format!("process {}", child.id()),
             input: Box::new(input),
             output: Box::new(BufReader::new(output)),
-            begin: Begin::At(Duration::ZERO),
+            is_here: true,
             child: Some(ChildGuard(child)),
         })
     }
 
-    pub(crate) fn to_agent(agent: &AgentAddress) -> anyhow::Result<(Link, u64)> {
-        let (stream, reader, files) = agent::connect(agent)?;
-        let begin = Begin::In(BEGIN_DELAY);
-        let link = Link { input: Box::new(stream), output: Box::new(reader), begin, child: None };
-        Ok((link, files))
+    pub(crate) fn to_channel(name: String, channel: Channel) -> Link {
+        let (input, output) = (Box::new(channel.clone()), Box::new(BufReader::new(channel)));
+        Link { name, input, output, is_here: false, child: None }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn send_job(&mut self, job: &str) -> anyhow::Result<()> {
+        writeln!(self.input, "{job}").context("cannot send the job to a worker")
+    }
+
+    pub(crate) fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        anyhow::ensure!(line.trim() == READY, "a worker did not report that it is ready");
+        Ok(())
+    }
+
+    /// Starts the users of a load that begins, or began, at `origin`. Reports go to the sender.
+    pub(crate) fn begin(
+        mut self,
+        index: usize,
+        plan: Plan,
+        origin: Duration,
+        sender: &Sender<(usize, WorkerEvent)>,
+    ) -> Worker {
+        let now = monotonic();
+        let begin = match now.checked_sub(origin) {
+            _ if self.is_here => Begin::At(origin),
+            // Machines do not share a clock.
+            Some(passed) => Begin::Ago(passed),
+            None => Begin::In(origin - now),
+        };
+        let start = serde_json::to_string(&Start { begin, plan }).expect("it can be serialized");
+        // A failed write means that the worker has ended, which `listen` notices.
+        let _ = writeln!(self.input, "{start}").and_then(|()| self.input.flush());
+        let (output, sender) = (self.output, sender.clone());
+        std::thread::spawn(move || listen(index, output, &sender));
+        Worker { plans: vec![plan], to: Recipient::Lines(self.input), _guard: self.child }
     }
 }
 
-/// Running workers. Their processes end when this is dropped.
-pub(crate) struct Workers {
-    inputs: Vec<Box<dyn Write + Send>>,
-    /// Closing an input ends the load of that worker.
-    _guards: Vec<ChildGuard>,
+/// A running worker. Its process ends when this is dropped.
+pub(crate) struct Worker {
+    /// The last plans that it was given, the newest last. It may not have taken up all of them.
+    pub(crate) plans: Vec<Plan>,
+    to: Recipient,
+    /// Closing the input ends the load of the worker.
+    _guard: Option<ChildGuard>,
 }
 
-impl Workers {
-    /// Gives each worker its share of the users, and starts all at the same time, which is
-    /// returned. Reports go to the sender.
-    pub(crate) fn begin(
-        source: &Source,
-        mut links: Vec<Link>,
-        sender: &Sender<(usize, WorkerEvent)>,
-    ) -> anyhow::Result<(Workers, Duration)> {
-        let count = links.len();
-        for (index, link) in links.iter_mut().enumerate() {
-            let job = Job { source: source.clone(), share: Share { index, count } };
-            let job = serde_json::to_string(&job)?;
-            writeln!(link.input, "{job}").context("cannot send the job to a worker")?;
+enum Recipient {
+    Lines(Box<dyn Write + Send>),
+    /// A thread of this process.
+    Thread(Inbox),
+}
+
+impl Worker {
+    pub(crate) fn here(inbox: Inbox) -> Worker {
+        Worker { plans: vec![Plan::default()], to: Recipient::Thread(inbox), _guard: None }
+    }
+
+    pub(crate) fn follow(&mut self, plan: Plan) {
+        if self.plans.len() == PLANS_MAX {
+            self.plans.remove(0);
         }
-        for link in &mut links {
-            let mut line = String::new();
-            link.output.read_line(&mut line)?;
-            anyhow::ensure!(line.trim() == "ready", "a worker did not report that it is ready");
+        self.plans.push(plan);
+        match &mut self.to {
+            Recipient::Lines(input) => send(input, ToWorker::Follow(plan)),
+            Recipient::Thread(inbox) => inbox.add(plan),
         }
-        let origin = monotonic() + BEGIN_DELAY + BEGIN_DELAY_EACH * count as u32;
-        let mut workers = Workers { inputs: Vec::new(), _guards: Vec::new() };
-        for (index, mut link) in links.into_iter().enumerate() {
-            let begin = match link.begin {
-                Begin::At(_) => Begin::At(origin),
-                // Machines do not share a clock.
-                Begin::In(_) => Begin::In(origin.saturating_sub(monotonic())),
-            };
-            writeln!(link.input, "{}", serde_json::to_string(&begin)?)?;
-            workers._guards.extend(link.child.take());
-            workers.inputs.push(link.input);
-            let (output, sender) = (link.output, sender.clone());
-            std::thread::spawn(move || listen(index, output, &sender));
-        }
-        Ok((workers, origin))
     }
 
     pub(crate) fn stop(&mut self) {
-        for input in &mut self.inputs {
-            // A failed write means that the worker has ended.
-            let _ = writeln!(input, "{STOP}").and_then(|()| input.flush());
+        match &mut self.to {
+            Recipient::Lines(input) => send(input, ToWorker::Stop),
+            Recipient::Thread(inbox) => inbox.stop.set(),
         }
     }
+}
+
+fn send(input: &mut impl Write, command: ToWorker) {
+    let line = serde_json::to_string(&command).expect("a command can be serialized");
+    // A failed write means that the worker has ended.
+    let _ = writeln!(input, "{line}").and_then(|()| input.flush());
 }
 
 /// Forwards the reports of a worker until its last one.

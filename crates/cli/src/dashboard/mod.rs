@@ -9,6 +9,7 @@
 
 #[cfg(feature = "lab")]
 mod of_lab;
+mod of_load;
 mod server;
 
 use std::net::{SocketAddr, TcpListener};
@@ -17,11 +18,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::sync::watch;
-use watchfire_load::Results;
 use watchfire_report::{escape, page};
 
 #[cfg(feature = "lab")]
 pub use of_lab::LabDashboard;
+use of_load::Calls;
+pub use of_load::LoadDashboard;
 
 /// The time between two pages.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -39,7 +41,12 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    pub fn start(address: SocketAddr, name: &str) -> anyhow::Result<Dashboard> {
+    /// `calls` answers the requests besides the page.
+    fn start(
+        address: SocketAddr,
+        name: &str,
+        calls: Option<Arc<Calls>>,
+    ) -> anyhow::Result<Dashboard> {
         let cannot = || format!("cannot listen on {address} for the dashboard");
         let listener = TcpListener::bind(address).with_context(cannot)?;
         listener.set_nonblocking(true).with_context(cannot)?;
@@ -53,17 +60,9 @@ impl Dashboard {
         };
         let server = std::thread::Builder::new()
             .name("dashboard".into())
-            .spawn(move || runtime.block_on(server::serve(listener, newest)))?;
+            .spawn(move || runtime.block_on(server::serve(listener, newest, calls)))?;
         eprintln!("The dashboard is at http://{address}/");
         Ok(Dashboard { pages: Some(pages), server: Some(server), next_at: Instant::now() })
-    }
-
-    /// Shows the results of a load so far.
-    pub fn show_load(&mut self, results: &Results) {
-        self.show(|| {
-            let (part, lines) = watchfire_load::status(results);
-            growing(&watchfire_load::html(results, &[]), part, lines.join("\n").trim_start())
-        });
     }
 
     /// Shows a page if the next one is due.
@@ -112,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_page_is_rendered_once_a_second_at_most() {
-        let mut dashboard = Dashboard::start("127.0.0.1:0".parse().unwrap(), "a run").unwrap();
+        let mut dashboard =
+            Dashboard::start("127.0.0.1:0".parse().unwrap(), "a run", None).unwrap();
         let mut rendered = 0;
         for _ in 0..3 {
             dashboard.show(|| {

@@ -23,7 +23,7 @@ pub struct LabDashboard<'a> {
 
 impl LabDashboard<'_> {
     pub fn start(address: SocketAddr, experiment: &Experiment) -> anyhow::Result<LabDashboard<'_>> {
-        let dashboard = Dashboard::start(address, &experiment.name)?;
+        let dashboard = Dashboard::start(address, &experiment.name, None)?;
         Ok(LabDashboard { dashboard, experiment, run: (None, RunResult::default()) })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use super::LAST_PAGE_TIMEOUT;
+use super::{Calls, LAST_PAGE_TIMEOUT};
 
 const VIEWERS_MAX: u32 = 32;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,7 +28,11 @@ const POLICY: &str =
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Serves viewers until no more pages come, and each viewer has the last one.
-pub async fn serve(listener: TcpListener, mut pages: watch::Receiver<Arc<str>>) {
+pub async fn serve(
+    listener: TcpListener,
+    mut pages: watch::Receiver<Arc<str>>,
+    calls: Option<Arc<Calls>>,
+) {
     let viewers = Arc::new(Semaphore::new(VIEWERS_MAX as usize));
     let newest = pages.clone();
     loop {
@@ -42,10 +46,10 @@ pub async fn serve(listener: TcpListener, mut pages: watch::Receiver<Arc<str>>) 
             continue;
         };
         let Ok(permit) = Arc::clone(&viewers).try_acquire_owned() else { continue };
-        let newest = newest.clone();
+        let (newest, calls) = (newest.clone(), calls.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let response = respond(&request, &newest);
+                let response = respond(&request, &newest, calls.as_deref());
                 async move { Ok::<_, Infallible>(response) }
             });
             let mut connection = http1::Builder::new();
@@ -63,14 +67,28 @@ async fn ended(pages: &mut watch::Receiver<Arc<str>>) {
     while pages.changed().await.is_ok() {}
 }
 
-fn respond(request: &Request<Incoming>, pages: &watch::Receiver<Arc<str>>) -> Response<Body> {
+fn respond(
+    request: &Request<Incoming>,
+    pages: &watch::Receiver<Arc<str>>,
+    calls: Option<&Calls>,
+) -> Response<Body> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/") => {
             let page = pages.borrow().to_string();
             (StatusCode::OK, "text/html; charset=utf-8", text(page))
         }
         (&Method::GET, "/events") => (StatusCode::OK, "text/event-stream", events(pages.clone())),
-        _ => (StatusCode::NOT_FOUND, "text/plain", text("not found\n".to_owned())),
+        (method, path) => match calls {
+            Some(calls) => {
+                let header = request.headers().get(AUTHORIZATION);
+                let bearer = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+                let query = request.uri().query().unwrap_or_default();
+                let (status, answer) =
+                    calls.answer(method.as_str(), path, query, bearer.unwrap_or_default());
+                (status, "application/json", text(answer.to_string()))
+            }
+            None => (StatusCode::NOT_FOUND, "text/plain", text("not found\n".to_owned())),
+        },
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

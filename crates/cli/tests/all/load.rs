@@ -10,7 +10,7 @@ use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_pages, text};
 /// The key of the server's HTTP API.
 const KEY: &str = "the-key-of-the-tests";
 /// A server with the rooms that the scenarios join.
-const SERVE: [&str; 7] = [
+pub const SERVE: [&str; 7] = [
     "serve",
     "--set",
     "channels.open_rooms=true",

@@ -15,6 +15,7 @@ mod lab_loads;
 mod lab_standing;
 mod live_pages;
 mod load;
+mod load_swarm;
 mod memory;
 #[cfg(feature = "mirror")]
 mod mirror_configure;

@@ -416,7 +416,7 @@ impl<'a> Engine<'a> {
             Step::Repeated => self.reports.count(order::REPEATED),
         }
         let opened_at = order.opened_at();
-        let is_recovered = self.clock.origin() + opened_at.since(Instant::ZERO) > sent_at;
+        let is_recovered = self.clock.monotonic_at(opened_at) > sent_at;
         if is_recovered {
             self.reports.step(recovered, opened_at, opened_at, self.clock.now());
         }

@@ -36,8 +36,8 @@ mod users;
 mod web_files;
 mod wire;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use watchfire_types::Instant;
 
@@ -46,6 +46,7 @@ use crate::cookies::CookieJar;
 use crate::failure::Failure;
 use crate::frame::Opcode;
 use crate::order::Order;
+use crate::plan::{Plan, Share};
 use crate::scenario::Scenario;
 use crate::tally::Delta;
 
@@ -76,21 +77,6 @@ const CHECKS_PER_TURN: usize = 16;
 /// A time in milliseconds since the load began that is never reached.
 const NEVER: u32 = u32::MAX;
 
-/// The users of the load that belong to this engine: every `count`-th, beginning with `index`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Share {
-    pub(crate) index: usize,
-    pub(crate) count: usize,
-}
-
-impl Share {
-    /// The part of a number that belongs to this engine.
-    fn of(self, all: u64) -> u64 {
-        let (index, count) = (self.index as u64, self.count as u64);
-        all / count + u64::from(index < all % count)
-    }
-}
-
 /// A flag that ends a load early. All clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
@@ -103,6 +89,23 @@ impl StopFlag {
 
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What an engine is told while it runs. All clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inbox {
+    pub(crate) stop: StopFlag,
+    pub(crate) plans: Arc<Mutex<Vec<Plan>>>,
+}
+
+impl Inbox {
+    pub(crate) fn add(&self, plan: Plan) {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).push(plan);
+    }
+
+    fn take_plans(&self) -> Vec<Plan> {
+        std::mem::take(&mut *self.plans.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -189,16 +192,18 @@ pub(crate) struct Engine<'a> {
 impl<'a> Engine<'a> {
     pub(crate) fn new(
         scenario: &'a Scenario,
-        share: Share,
+        plan: Plan,
         clock: Clock,
     ) -> std::io::Result<Engine<'a>> {
         let reports = Reports::new(scenario);
+        // The part of each source of numbers and addresses stays that of the first share.
+        let share = plan.share.unwrap_or(Share { index: 0, count: 1 });
         Ok(Engine {
             scenario,
             clock,
             users: Users::default(),
             users_max: share.of(scenario.users_max),
-            schedule: Schedule::new(scenario, share),
+            schedule: Schedule::new(scenario, plan),
             script: Script::new(scenario, share),
             // Workers do not talk to each other, so the users of each worker meet on their own.
             meeting: Meeting::new(share.of(scenario.meeting_size)),
@@ -222,20 +227,23 @@ impl<'a> Engine<'a> {
     /// second; it returns `false` to end the load.
     pub(crate) fn run(
         mut self,
-        stop: &StopFlag,
+        inbox: &Inbox,
         mut report: impl FnMut(Delta) -> bool,
     ) -> std::io::Result<()> {
         self.clock.wait_for_begin();
-        let planned = Instant::ZERO + self.scenario.duration();
-        // Phases that wait for their users do not make the whole load longer.
-        let cut_at = planned + self.scenario.wind_down;
-        let mut second = 0;
+        // A worker may join a load that runs.
+        let mut second = u32::try_from(self.clock.now().as_secs()).unwrap_or(u32::MAX);
         loop {
+            self.follow(inbox.take_plans());
             let now = self.clock.now();
+            let planned = Instant::ZERO + self.scenario.duration() + self.schedule.paused(now);
+            // Phases that wait for their users do not make the whole load longer.
+            let cut_at = planned + self.scenario.wind_down;
             let over_at = planned + self.schedule.delay();
-            let is_cut = now >= cut_at || stop.is_set() || self.is_aborted;
+            let is_stopped = inbox.stop.is_set() || self.schedule.has_left(now);
+            let is_cut = now >= cut_at || is_stopped || self.is_aborted;
             if is_cut || (self.schedule.is_done() && self.users.is_empty() && now >= over_at) {
-                if !stop.is_set() {
+                if !is_stopped {
                     self.measure_unanswered(over_at);
                 }
                 self.reports.counts().cut_off += self.users.active();
@@ -272,6 +280,16 @@ impl<'a> Engine<'a> {
             let (checks, closes) = self.users.searches();
             let is_searching = checks || (closes && !self.pages.is_loading());
             self.wire.wait((!is_searching).then_some(next))?;
+        }
+    }
+
+    /// Takes up another share, another scale or a pause, each from its time of the schedule on.
+    fn follow(&mut self, plans: Vec<Plan>) {
+        for plan in plans {
+            self.schedule.add(plan);
+            if let Some(share) = plan.share {
+                self.users_max = share.of(self.scenario.users_max);
+            }
         }
     }
 
@@ -401,15 +419,4 @@ impl<'a> Engine<'a> {
 /// Milliseconds since the load began.
 fn millis(at: Instant) -> u32 {
     u32::try_from(at.as_nanos() / 1_000_000).unwrap_or(NEVER - 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_of_a_number_add_up_to_it() {
-        let parts: Vec<u64> = (0..3).map(|index| Share { index, count: 3 }.of(11)).collect();
-        assert_eq!(parts, [4, 4, 3]);
-    }
 }

@@ -75,6 +75,8 @@ fn summary(results: &Results) -> String {
     rows.extend(counters(results).map(|counters| ("Sessions", counters)));
     rows.splice(0..0, stopped(results).map(|stopped| ("Stopped", stopped)));
     rows.extend(results.limits().into_iter().map(|limit| ("Stopped by", limit.to_owned())));
+    let lost = results.events.iter().filter(|event| event.kind == "agent_lost");
+    rows.extend(lost.map(|event| ("Lost", event.text.clone())));
     rows.extend(without_mark(results).map(|text| ("Operator's page", text)));
     rows.extend(results.failed_workers.iter().map(|cause| ("Missing", cause.clone())));
     let rows = rows.iter().map(|(name, value)| format!("<dt>{name}<dd>{}", escape(value)));

@@ -34,6 +34,9 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
             "times": times(&broadcast.times),
         })
     });
+    let by_worker = results.by_worker.iter().map(
+        |worker| json!({ "name": worker.name, "state": worker.state, "started": worker.started }),
+    );
     json!({
         "scenario": results.name,
         "duration": results.duration.as_secs_f64(),
@@ -58,6 +61,10 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "limits": results.limits(),
         "without_mark": results.without_mark,
         "failed_workers": results.failed_workers,
+        "by_worker": by_worker.collect::<Value>(),
+        "events": results.events,
+        "paused": results.schedule.paused.as_secs_f64(),
+        "controller_lateness": times(&results.controller_lateness),
         "thresholds": verdicts.collect::<Value>(),
         "cpu": results.cpu.as_secs_f64(),
         "resident_bytes": { "first": results.resident_bytes.0, "most": results.resident_bytes.1 },

@@ -6,8 +6,9 @@ use crate::results::{Results, Second};
 
 /// Cells of the progress bar.
 const BAR_CELLS: usize = 40;
-/// Steps shown while the load runs; the report has all.
+/// Steps and workers shown while the load runs; the report and the JSON have all.
 const STEPS_SHOWN: usize = 12;
+const WORKERS_SHOWN: usize = 20;
 
 /// A view of a running load that rewrites itself on a terminal.
 #[derive(Debug, Default)]
@@ -59,12 +60,12 @@ fn last(results: &Results) -> Second {
 }
 
 /// The share of a load that is done; and its progress and its last complete second in words.
-pub fn status(results: &Results) -> (f64, [String; 3]) {
+pub fn status(results: &Results) -> (f64, Vec<String>) {
     let second = last(results);
     let counts = &second.counts;
-    let total = results.duration.as_secs_f64().max(1.0);
+    let total = (results.duration + results.schedule.paused).as_secs_f64().max(1.0);
     let done = (results.seconds.len() as f64 / total).min(1.0);
-    let lines = [
+    let mut lines = vec![
         format!("{:>3.0} %  {} s of {total:.0} s", done * 100.0, results.seconds.len()),
         format!(
             "users {}, websockets {}, errors {}",
@@ -80,20 +81,69 @@ pub fn status(results: &Results) -> (f64, [String; 3]) {
             binary_bytes(counts.bytes_in),
             binary_bytes(counts.bytes_out)
         ),
+        schedule(results),
+        format!(
+            "start lateness p99 {}, controller p99 {}, max {}",
+            duration(results.lateness.quantile(0.99)),
+            duration(results.controller_lateness.quantile(0.99)),
+            duration(results.controller_lateness.quantile(1.0)),
+        ),
     ];
+    if results.workers > 1 || !results.events.is_empty() {
+        lines.extend(workers(results));
+    }
     (done, lines)
 }
 
+/// The phase, and how the schedule was changed.
+fn schedule(results: &Results) -> String {
+    let schedule = &results.schedule;
+    let mut line = match &schedule.phase {
+        Some((name, number, of)) => format!("phase {number} of {of}: {name}"),
+        None if results.seconds.is_empty() => "the load has not begun".to_owned(),
+        None => "after the last phase".to_owned(),
+    };
+    if schedule.scale != 1.0 {
+        line += &format!(", rates x {}", schedule.scale);
+    }
+    let is_alone = !results.by_worker.iter().any(|worker| worker.state.is_active());
+    line += match (schedule.is_paused, is_alone) {
+        (true, true) => ", waiting for agents",
+        (true, false) => ", paused",
+        (false, _) => "",
+    };
+    line
+}
+
+/// A line for each worker, those that run first.
+fn workers(results: &Results) -> Vec<String> {
+    let mut workers: Vec<_> = results.by_worker.iter().collect();
+    workers.sort_by_key(|worker| !worker.state.is_active());
+    let lines = workers.iter().take(WORKERS_SHOWN).map(|worker| {
+        format!(
+            "{:<24.24} {:<8} users {:>6}  CPU {:>5.2}  {:>9}  late p99 {}",
+            worker.name,
+            worker.state.name(),
+            if worker.state.is_active() { worker.users } else { 0 },
+            if worker.state.is_active() { worker.cores } else { 0.0 },
+            binary_bytes(worker.resident_bytes),
+            duration(worker.late),
+        )
+    });
+    let mut lines: Vec<_> = lines.collect();
+    if workers.len() > WORKERS_SHOWN {
+        lines.push(format!("and {} more workers", workers.len() - WORKERS_SHOWN));
+    }
+    lines
+}
+
 fn view(results: &Results) -> Vec<String> {
-    let (done, lines) = status(results);
+    let (done, mut lines) = status(results);
     let full = (done * BAR_CELLS as f64) as usize;
     let bar = "█".repeat(full) + &"░".repeat(BAR_CELLS - full);
-    let mut lines = lines.to_vec();
     lines[0] = format!("{bar} {}", lines[0]);
-    lines.extend([
-        format!("start lateness p99 {}", duration(results.lateness.quantile(0.99))),
-        format!("{:<30} {:>9} {:>9} {:>9} {:>9}", "step, since due", "done", "p50", "p99", "max"),
-    ]);
+    let [step, done, p50, p99, max] = ["step, since due", "done", "p50", "p99", "max"];
+    lines.push(format!("{step:<30} {done:>9} {p50:>9} {p99:>9} {max:>9}"));
     let steps = results.steps.iter().filter(|step| !step.due.is_empty());
     lines.extend(steps.take(STEPS_SHOWN).map(|step| {
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| duration(step.due.quantile(share)));

@@ -26,6 +26,9 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     if results.is_aborted {
         row("ENDED", "by a session of the scenario".to_owned());
     }
+    for event in results.events.iter().filter(|event| event.kind == "agent_lost") {
+        row("LOST", format!("after {:.0} s: {}", event.at, event.text));
+    }
     row("users", users(results));
     row(
         "at the same time",

@@ -179,7 +179,7 @@ impl<'a> Wire<'a> {
     /// Waits for events until this time, unless some are left; `None` does not wait.
     pub(super) fn wait(&mut self, until: Option<Instant>) -> std::io::Result<()> {
         let until = until.filter(|until| *until > self.clock.now());
-        self.poll.wait(until.map(|until| self.clock.origin() + until.since(Instant::ZERO)))
+        self.poll.wait(until.map(|until| self.clock.monotonic_at(until)))
     }
 
     pub(super) fn next_event(&mut self) -> Option<(Key, EventFlags)> {
