@@ -2,6 +2,7 @@
 
 mod binary;
 mod elements;
+mod events;
 mod v1;
 mod v2;
 
@@ -20,6 +21,8 @@ pub enum Serializer {
     V1,
     /// Arrays, `[join_ref,ref,topic,event,payload]`, and binary frames.
     V2,
+    /// Server-sent events of one topic. No `vsn` asks for it, and its client sends nothing.
+    Events,
 }
 
 /// Decodes a text frame.
@@ -40,6 +43,7 @@ pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, D
     match serializer {
         Serializer::V1 => v1::decode(frame),
         Serializer::V2 => v2::decode(frame),
+        Serializer::Events => Err(DecodeError::NotAMessage),
     }
 }
 
@@ -58,6 +62,7 @@ pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>
     match serializer {
         Serializer::V1 => v1::decode(text(frame)?),
         Serializer::V2 => binary::decode(frame),
+        Serializer::Events => Err(DecodeError::NotAMessage),
     }
 }
 
@@ -107,7 +112,10 @@ pub fn encode_reply(
 ) -> Result<Kind, EncodeError> {
     match (serializer, reply.response) {
         (Serializer::V1, Payload::Json(json)) => v1::encode_reply(reply, json, out),
-        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::Events, Payload::Json(json)) => events::encode_reply(reply, json, out),
+        (Serializer::V1 | Serializer::Events, Payload::Binary(_)) => {
+            return Err(EncodeError::BinaryOverText);
+        }
         (Serializer::V2, Payload::Json(json)) => v2::encode_reply(reply, json, out),
         (Serializer::V2, Payload::Binary(data)) => {
             binary::encode_reply(reply, data, out)?;
@@ -138,7 +146,12 @@ pub fn encode_push(
         (Serializer::V1, Payload::Json(json)) => {
             v1::encode(&Ref::NULL, push.topic, push.event, json, out);
         }
-        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::Events, Payload::Json(json)) => {
+            events::encode(&Ref::NULL, push.event, json, out);
+        }
+        (Serializer::V1 | Serializer::Events, Payload::Binary(_)) => {
+            return Err(EncodeError::BinaryOverText);
+        }
         (Serializer::V2, Payload::Json(json)) => {
             v2::encode(push.join_ref, &Ref::NULL, push.topic, push.event, json, out);
         }
@@ -194,7 +207,10 @@ pub fn encode_broadcast_with_ref(
     let &Broadcast { topic, event, payload } = broadcast;
     match (serializer, payload) {
         (Serializer::V1, Payload::Json(json)) => v1::encode(reference, topic, event, json, out),
-        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::Events, Payload::Json(json)) => events::encode(reference, event, json, out),
+        (Serializer::V1 | Serializer::Events, Payload::Binary(_)) => {
+            return Err(EncodeError::BinaryOverText);
+        }
         (Serializer::V2, Payload::Json(json)) => {
             v2::encode(&Ref::NULL, reference, topic, event, json, out);
         }
@@ -206,6 +222,13 @@ pub fn encode_broadcast_with_ref(
     Ok(Kind::Text)
 }
 
+/// Appends the id of the last message of a stream's topic, from which its client continues after a cut. For
+/// [`Serializer::Events`] alone.
+pub fn encode_event_id(id: &Ref, out: &mut Vec<u8>) -> Kind {
+    events::encode_id(id, out);
+    Kind::Text
+}
+
 /// Appends the close of a channel that ended normally; the client will not rejoin by itself.
 pub fn encode_close(
     serializer: Serializer,
@@ -213,7 +236,10 @@ pub fn encode_close(
     topic: &str,
     out: &mut Vec<u8>,
 ) -> Kind {
-    encode_end(serializer, join, topic, event::CLOSE, "{}", out)
+    // A stream ends with the event, so the event says why.
+    let payload =
+        if serializer == Serializer::Events { r#"{"reason":"channel_closed"}"# } else { "{}" };
+    encode_end(serializer, join, topic, event::CLOSE, payload, out)
 }
 
 /// Appends the error of a channel that failed; the client rejoins.
@@ -238,6 +264,7 @@ fn encode_end(
     match serializer {
         Serializer::V1 => v1::encode(&shown, topic, event, payload, out),
         Serializer::V2 => v2::encode(&shown, &shown, topic, event, payload, out),
+        Serializer::Events => events::encode(&Ref::NULL, event, payload, out),
     }
     Kind::Text
 }
@@ -290,6 +317,7 @@ fn encode_json_reply(
     match serializer {
         Serializer::V1 => v1::encode_reply(reply, json, out),
         Serializer::V2 => v2::encode_reply(reply, json, out),
+        Serializer::Events => events::encode_reply(reply, json, out),
     }
     Kind::Text
 }

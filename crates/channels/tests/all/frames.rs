@@ -122,7 +122,7 @@ fn a_field_too_long_for_a_binary_frame_is_an_encode_error_and_nothing_is_written
 #[test]
 fn a_v1_socket_does_not_support_binary_payloads() {
     let (join_ref, payload, mut out) = (&Ref::NULL, Payload::Binary(&[1]), Vec::new());
-    let refused = Err(EncodeError::BinaryOverV1);
+    let refused = Err(EncodeError::BinaryOverText);
     let push = Push { join_ref, topic: "a", event: "e", payload };
     assert_eq!(watchfire_channels::encode_push(Serializer::V1, &push, &mut out), refused);
     let broadcast = Broadcast { topic: "a", event: "e", payload };

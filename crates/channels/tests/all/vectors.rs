@@ -42,6 +42,7 @@ fn a_server_refuses_invalid_frames_with_the_right_error() {
         let (name, close_code) = match error {
             DecodeError::NotUtf8 { .. } => ("not_utf8", 1007),
             DecodeError::NotJson { .. } => ("not_json", 1011),
+            DecodeError::NotAMessage => ("not_a_message", 1011),
             DecodeError::NotAnArray => ("not_an_array", 1011),
             DecodeError::NotAnObject => ("not_an_object", 1011),
             DecodeError::TooFewElements { .. } => ("too_few_elements", 1011),

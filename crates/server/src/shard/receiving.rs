@@ -105,12 +105,14 @@ impl ServerShard {
     /// Closes the socket of a client with a code and a reason, or ends its session.
     fn end_client(&mut self, sockets: &mut Sockets, key: u32, code: u16, reason: &str) {
         match self.clients[key].transport {
-            Transport::WebSocket(socket) => sockets.close(socket, code, reason),
+            Transport::WebSocket(socket) | Transport::Events(socket) => {
+                sockets.close(socket, code, reason);
+            }
             Transport::LongPoll(_) => self.clients.end_session(sockets, key, Status::Gone),
         }
     }
 
-    fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
+    pub(super) fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
         self.metrics.messages.add(1);
         let watched = self.deliveries.watched();
         if !watched.is_empty() {
@@ -221,6 +223,10 @@ impl ServerShard {
             watchfire_channels::Refusal::EventTooLong { .. } => "event_too_long",
         });
         let serializer = self.clients[key].serializer;
+        if serializer == Serializer::Events {
+            let reply = Reply::error(Body::Json(refusal.response()));
+            return self.answer(sockets, key, message, &reply);
+        }
         self.send(sockets, key, encoding::refusal(serializer, message, refusal));
     }
 }
