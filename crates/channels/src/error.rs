@@ -55,8 +55,8 @@ pub enum DecodeError {
     FieldTooLong { field: Field, len: usize, max: usize },
     #[error("a client's binary frame must start with 0 or 3, not {kind}")]
     UnknownKind { kind: u8 },
-    #[error("a broadcast of kind 3 must have a JSON payload, not bytes")]
-    BytesInBroadcast,
+    #[error("a broadcast of kind 3 must have the encoding 0 or 1, not {encoding}")]
+    UnknownEncoding { encoding: u8 },
     #[error("a binary frame needs {needed} bytes, but has only {len}")]
     Truncated { len: usize, needed: usize },
 }

@@ -35,7 +35,7 @@ mod pattern;
 mod reference;
 
 pub use codec::{
-    Serializer, broadcast_as_text, decode_binary, decode_sent_binary, decode_text,
+    ClientBroadcast, Serializer, client_broadcast, decode_binary, decode_sent_binary, decode_text,
     encode_broadcast, encode_broadcast_with_ref, encode_close, encode_error, encode_event_id,
     encode_heartbeat_reply, encode_push, encode_refusal, encode_reply,
 };

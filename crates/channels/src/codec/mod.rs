@@ -8,6 +8,7 @@ mod v2;
 
 use std::str;
 
+pub use self::binary::ClientBroadcast;
 use crate::conversation::Refusal;
 use crate::error::{DecodeError, EncodeError};
 use crate::frame::{Broadcast, Kind, Message, Payload, Push, Reply, event};
@@ -66,18 +67,23 @@ pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>
     }
 }
 
-/// The V2 text frame that says the same as a broadcast which `@supabase/realtime-js` sends as a binary frame of a kind of
-/// its own, 3. `None` for a frame of any other kind. A payload of bytes is an error: no text frame can have one.
+/// The V2 frame of Phoenix that says the same as a broadcast which `@supabase/realtime-js` sends as a binary frame of a kind
+/// of its own, 3. `None` for a frame of any other kind. A payload of bytes begins with the application's event:
+/// [`encode_broadcast`] makes of it the frame of kind 4 which that client reads, on a topic that begins with `realtime:`.
 ///
 /// ```
+/// use watchfire_channels::ClientBroadcast;
+///
 /// let frame = b"\x03\x01\x01\x04\x05\x00\x0136roomshout{\"n\":1}";
-/// let text = watchfire_channels::broadcast_as_text(frame).expect("a broadcast")?;
+/// let ClientBroadcast::Text(text) = watchfire_channels::client_broadcast(frame).expect("a broadcast")? else {
+///     panic!("its payload is JSON")
+/// };
 /// let payload = r#"{"type":"broadcast","event":"shout","payload":{"n":1}}"#;
 /// assert_eq!(text, format!(r#"["3","6","room","broadcast",{payload}]"#));
 /// # Ok::<(), watchfire_channels::DecodeError>(())
 /// ```
-pub fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeError>> {
-    binary::broadcast_as_text(frame)
+pub fn client_broadcast(frame: &[u8]) -> Option<Result<ClientBroadcast, DecodeError>> {
+    binary::client_broadcast(frame)
 }
 
 /// Decodes a binary frame that a server sent: a push, a reply or a broadcast. A reply has the event

@@ -50,7 +50,7 @@ fn a_server_refuses_invalid_frames_with_the_right_error() {
             DecodeError::NotText { .. } => ("not_text", 1011),
             DecodeError::FieldTooLong { .. } => ("field_too_long", 1011),
             DecodeError::UnknownKind { .. } => ("unknown_kind", 1011),
-            DecodeError::BytesInBroadcast => ("bytes_in_broadcast", 1011),
+            DecodeError::UnknownEncoding { .. } => ("unknown_encoding", 1011),
             DecodeError::Truncated { .. } => ("truncated", 1011),
         };
         assert_eq!(name, text(&vector, "error"), "{}: {error}", vector["name"]);

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use watchfire_channels::longpoll::{Frame, Status, decode_body};
-use watchfire_channels::{Action, ConversationLimits, DecodeError, Message, Payload, Serializer};
+use watchfire_channels::{
+    Action, ClientBroadcast, ConversationLimits, DecodeError, Message, Payload, Serializer,
+};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
@@ -38,10 +40,11 @@ impl ServerShard {
         }
         let serializer = client.serializer;
         if serializer == Serializer::V2
-            && let Some(text) = watchfire_channels::broadcast_as_text(bytes)
+            && let Some(broadcast) = watchfire_channels::client_broadcast(bytes)
         {
-            return match text {
-                Ok(text) => self.receive_text(sockets, key, &text),
+            return match broadcast {
+                Ok(ClientBroadcast::Text(text)) => self.receive_text(sockets, key, &text),
+                Ok(ClientBroadcast::Binary(push)) => self.receive_binary(sockets, key, &push),
                 Err(error) => self.reject_message(sockets, key, &error),
             };
         }
