@@ -124,18 +124,25 @@ impl Keys {
         let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let sent = header.and_then(|value| value.split_once(' '));
         let sent = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let Some((_, sent)) = sent else {
+        // A client of Supabase has its key there, and may have the token of a user in the other header.
+        let apikey = headers.get("apikey").and_then(|value| value.to_str().ok());
+        let apikey = apikey.filter(|key| !key.is_empty());
+        if sent.is_none() && apikey.is_none() {
             let message = "send a key of the API as `Authorization: Bearer <key>`";
             return Err(CallError::new(Code::Unauthorized, message));
-        };
-        let digest: [u8; 32] = Sha256::digest(sent.trim()).into();
+        }
+        let known = sent.and_then(|(_, sent)| self.find(sent.trim()));
+        known.or_else(|| self.find(apikey?)).ok_or_else(|| {
+            CallError::new(Code::Unauthorized, "the server does not know this key of the API")
+        })
+    }
+
+    fn find(&self, sent: &str) -> Option<&Key> {
+        let digest: [u8; 32] = Sha256::digest(sent).into();
         // Compares with every key, so that the duration does not depend on which one is the nearest.
-        let equal = self.0.iter().fold(None, |equal, key| match are_equal(&key.digest, &digest) {
+        self.0.iter().fold(None, |equal, key| match are_equal(&key.digest, &digest) {
             true => Some(key),
             false => equal,
-        });
-        equal.ok_or_else(|| {
-            CallError::new(Code::Unauthorized, "the server does not know this key of the API")
         })
     }
 }
@@ -206,6 +213,11 @@ mod tests {
             assert_eq!(refused.code, Code::Unauthorized, "{authorization:?}");
         }
         assert!(keys.of_request(&with(&format!("Bearer {ONE}x"))).is_err());
+        let mut headers = with("Bearer the.token.of-a-user");
+        headers.insert("apikey", TWO.parse().unwrap());
+        assert_eq!(keys.of_request(&headers).unwrap().name, "crm");
+        headers.insert("apikey", "anonymous".parse().unwrap());
+        assert!(keys.of_request(&headers).is_err());
         assert!(keys.of_request(&HeaderMap::new()).is_err());
     }
 

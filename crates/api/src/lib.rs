@@ -28,6 +28,7 @@ mod params;
 mod processes;
 mod publish;
 mod question;
+mod realtime;
 mod repeats;
 mod requests;
 mod settings;

@@ -97,6 +97,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The call, if all of it is right.
+    pub fn whole(self) -> Result<Self, CallError> {
+        let publications = self.publications.into_iter().map(|publication| publication.map(Ok));
+        Ok(Prepared { publications: publications.collect::<Result<_, _>>()?, ..self })
+    }
+
     pub fn topics(&self) -> Vec<&str> {
         let right = self.publications.iter().flatten();
         right.flat_map(|publication| &publication.topics).map(|topic| &**topic).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
@@ -23,7 +23,8 @@ use super::error::{CallError, Code, respond};
 use super::keys::{Key, Keys};
 use super::methods::{Run, find};
 use super::processes::{Processes, no_answer};
-use super::publish::{PublishCall, PublishMethod};
+use super::publish::{Prepared, PublishCall, PublishMethod};
+use super::realtime::{self, Target, Translated};
 use super::repeats::Answer;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -58,13 +59,34 @@ struct BinaryTarget {
 pub fn routes(calls: Arc<Calls>) -> Router {
     Router::new()
         .route("/api/openapi.json", get(async || respond(StatusCode::OK, OPENAPI.to_owned())))
-        .route("/api/{*method}", any(answer))
+        .route("/api/broadcast/{topic}/events/{event}", any(answer_event))
+        .route("/api/{*method}", any(answer_call))
         .with_state(calls)
 }
 
-async fn answer(State(calls): State<Arc<Calls>>, request: Request) -> Response {
-    let name = request.uri().path().strip_prefix("/api/").and_then(find).map(|method| method.name);
-    let result = calls.run(request).await;
+async fn answer_call(State(calls): State<Arc<Calls>>, request: Request) -> Response {
+    let path = request.uri().path().strip_prefix("/api/").unwrap_or_default().to_owned();
+    answer(&calls, &path, None, request, StatusCode::OK).await
+}
+
+/// The call `httpSend` of `@supabase/realtime-js`, which expects 202.
+async fn answer_event(
+    State(calls): State<Arc<Calls>>,
+    Path(target): Path<Target>,
+    request: Request,
+) -> Response {
+    answer(&calls, realtime::BROADCAST, Some(target), request, StatusCode::ACCEPTED).await
+}
+
+async fn answer(
+    calls: &Calls,
+    path: &str,
+    target: Option<Target>,
+    request: Request,
+    status: StatusCode,
+) -> Response {
+    let name = find(path).map(|method| method.name);
+    let result = calls.run(path, target.as_ref(), request).await;
     let label = match &result {
         Ok(Answer { is_replayed: false, .. }) => "ok",
         Ok(Answer { is_replayed: true, .. }) => "replayed",
@@ -73,7 +95,7 @@ async fn answer(State(calls): State<Arc<Calls>>, request: Request) -> Response {
     calls.answered.inc([name.unwrap_or("unknown"), label]);
     match result {
         Ok(Answer { body, is_replayed }) => {
-            let mut response = respond(StatusCode::OK, body);
+            let mut response = respond(status, body);
             if is_replayed {
                 let value = HeaderValue::from_static("true");
                 response.headers_mut().insert(IDEMPOTENCY_REPLAYED, value);
@@ -85,11 +107,15 @@ async fn answer(State(calls): State<Arc<Calls>>, request: Request) -> Response {
 }
 
 impl Calls {
-    async fn run(&self, request: Request) -> Result<Answer, CallError> {
+    async fn run(
+        &self,
+        path: &str,
+        target: Option<&Target>,
+        request: Request,
+    ) -> Result<Answer, CallError> {
         let (parts, body) = request.into_parts();
         // Before the body is read: a stranger cannot fill the memory.
         let key = self.keys.of_request(&parts.headers)?;
-        let path = parts.uri.path().strip_prefix("/api/").unwrap_or_default();
         let Some(method) = find(path) else {
             let message = format!("the API has no method {path:?}");
             return Err(CallError::new(Code::UnknownMethod, message));
@@ -105,7 +131,7 @@ impl Calls {
         })?;
         let body = self.unpacked(&parts.headers, self.read(body).await?)?;
         match method.run {
-            Run::Publish(method) => self.publish(key, method, &parts, &body).await,
+            Run::Publish(method) => self.publish(key, method, target, &parts, &body).await,
             Run::Ask(ask) => {
                 let body = json_of(&parts, &body)?;
                 let body = ask(&self.processes, body).await?;
@@ -164,17 +190,37 @@ impl Calls {
         &self,
         key: &Key,
         method: PublishMethod,
+        target: Option<&Target>,
         parts: &Parts,
         body: &[u8],
     ) -> Result<Answer, CallError> {
         let is_binary = content_type(&parts.headers) == "application/octet-stream";
-        let target = is_binary.then(|| binary_target(method, parts)).transpose()?;
-        let binary = target.as_ref().map(|target| (&*target.topic, &*target.event));
-        let body = if is_binary { body } else { json_of(parts, body)? };
-        let call = PublishCall { method, binary, body };
+        let translated = match (target, method) {
+            (Some(target), _) => Some(realtime::of_event(target, is_binary, body)?),
+            (None, PublishMethod::Broadcast) => realtime::of_messages(body),
+            (None, _) => None,
+        };
+        let is_own = translated.is_none();
+        let target = (is_own && is_binary).then(|| binary_target(method, parts)).transpose()?;
+        let call = match &translated {
+            Some(Translated::Batch(body)) => {
+                PublishCall { method: PublishMethod::Batch, binary: None, body }
+            }
+            Some(Translated::Bytes { topic, body }) => {
+                let binary = Some((&**topic, realtime::BROADCAST));
+                PublishCall { method: PublishMethod::Publish, binary, body }
+            }
+            None => {
+                let binary = target.as_ref().map(|target| (&*target.topic, &*target.event));
+                let body = if is_binary { body } else { json_of(parts, body)? };
+                PublishCall { method, binary, body }
+            }
+        };
         let key_of_repeats = idempotency_key(&parts.headers)?;
         let publisher = &self.processes.own.publisher;
         let prepared = publisher.prepare(&call);
+        // The caller looks at the status only.
+        let prepared = if is_own { prepared } else { prepared.and_then(Prepared::whole) };
         if let Ok(prepared) = &prepared {
             self.wait_for_room(&prepared.topics()).await?;
         }

@@ -39,6 +39,8 @@ pub enum DecodeError {
         /// The column, from 1.
         column: usize,
     },
+    #[error("an event stream takes no messages")]
+    NotAMessage,
     #[error("a V2 frame must be an array")]
     NotAnArray,
     #[error("a V1 frame must be an object")]
@@ -53,8 +55,8 @@ pub enum DecodeError {
     FieldTooLong { field: Field, len: usize, max: usize },
     #[error("a client's binary frame must start with 0 or 3, not {kind}")]
     UnknownKind { kind: u8 },
-    #[error("a broadcast of kind 3 must have a JSON payload, not bytes")]
-    BytesInBroadcast,
+    #[error("a broadcast of kind 3 must have the encoding 0 or 1, not {encoding}")]
+    UnknownEncoding { encoding: u8 },
     #[error("a binary frame needs {needed} bytes, but has only {len}")]
     Truncated { len: usize, needed: usize },
 }
@@ -74,6 +76,6 @@ impl DecodeError {
 pub enum EncodeError {
     #[error("{field} has {len} bytes, the maximum in a binary frame is {max}")]
     FieldTooLong { field: Field, len: usize, max: usize },
-    #[error("a V1 socket cannot carry a binary payload")]
-    BinaryOverV1,
+    #[error("only a V2 socket can carry a binary payload")]
+    BinaryOverText,
 }

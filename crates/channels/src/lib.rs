@@ -35,8 +35,8 @@ mod pattern;
 mod reference;
 
 pub use codec::{
-    Serializer, broadcast_as_text, decode_binary, decode_sent_binary, decode_text,
-    encode_broadcast, encode_broadcast_with_ref, encode_close, encode_error,
+    ClientBroadcast, Serializer, client_broadcast, decode_binary, decode_sent_binary, decode_text,
+    encode_broadcast, encode_broadcast_with_ref, encode_close, encode_error, encode_event_id,
     encode_heartbeat_reply, encode_push, encode_refusal, encode_reply,
 };
 pub use conversation::{Action, ConversationLimits, Refusal, route};

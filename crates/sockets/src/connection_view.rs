@@ -34,6 +34,10 @@ pub enum ConnectionState {
     WebSocket {
         key: u32,
     },
+    /// Its response of server-sent events goes on.
+    Stream {
+        key: u32,
+    },
     /// Its end was begun.
     Closing,
 }
@@ -72,7 +76,8 @@ impl Sockets {
         TcpInfo::of(self.slab.get(socket)?.fd.as_ref()?)
     }
 
-    /// Ends a connection of any state immediately. A WebSocket gets a close frame with 1001 first.
+    /// Ends a connection of any state immediately. A WebSocket gets a close frame with 1001 first, and a stream its
+    /// last event.
     pub fn end(&mut self, socket: SocketId) {
         let is_open = self.slab.get(socket).is_some_and(Record::is_open);
         if is_open {
@@ -88,6 +93,7 @@ impl Sockets {
             State::ProxyHeader | State::Head { .. } => ConnectionState::Http,
             State::Parked { .. } => ConnectionState::Parked { key },
             State::Open(_) => ConnectionState::WebSocket { key },
+            State::Stream => ConnectionState::Stream { key },
             State::Closing(_) | State::Lingering => ConnectionState::Closing,
             State::Dead => return None,
         };

@@ -57,12 +57,16 @@ counts! {
     ticks,
     /// Event loops that ended by a panic: one or none of each shard.
     loop_panics,
-    /// Connections in any state: WebSockets, parked, lent to hyper, awaiting a request, closing.
+    /// Connections in any state: WebSockets, event streams, parked, lent to hyper, awaiting a request, closing.
     connections_now,
     /// Open WebSockets.
     websockets_now,
     /// WebSockets opened.
     websockets,
+    /// Open event streams.
+    streams_now,
+    /// Event streams opened.
+    streams,
     /// Parked GETs.
     parked_now,
     /// GETs that were parked.
@@ -109,9 +113,9 @@ counts! {
     partial_refusals,
     /// Messages dropped because a shard's queue was full or the shard had ended.
     shard_queue_drops,
-    /// WebSockets and parked GETs that their client ended.
+    /// WebSockets, event streams and parked GETs that their client ended.
     closes_by_peer,
-    /// WebSockets that the handler closed, or that were closed because of `partial_bytes_max`.
+    /// WebSockets and event streams that the handler closed, or WebSockets that were closed because of `partial_bytes_max`.
     closes_by_us,
     /// WebSockets closed for a violation of RFC 6455 or invalid UTF-8.
     closes_protocol,
@@ -119,9 +123,9 @@ counts! {
     closes_too_big,
     /// WebSockets closed after `idle_timeout`.
     closes_idle,
-    /// WebSockets closed because their client did not read.
+    /// WebSockets and event streams closed because their client did not read.
     closes_slow,
-    /// WebSockets closed by a drain.
+    /// WebSockets and event streams closed by a drain.
     closes_drained,
 }
 

@@ -33,7 +33,7 @@ pub trait SocketHandler: 'static {
     fn handle_open(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
     -> u32;
 
-    /// A GET is parked until [`Sockets::answer`]; an upgrade request until [`Sockets::open_parked`] or
+    /// A GET is parked until [`Sockets::answer`] or [`Sockets::begin_stream`]; an upgrade request until [`Sockets::open_parked`] or
     /// [`Sockets::refuse_parked`]. Returns the key that is passed to
     /// [`SocketHandler::handle_close`].
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
@@ -58,7 +58,7 @@ pub trait SocketHandler: 'static {
     /// A complete binary message arrived.
     fn handle_binary(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, bytes: &[u8]);
 
-    /// An open or parked socket is gone. Called once for each open WebSocket, and for a parked
+    /// An open or parked socket is gone. Called once for each open WebSocket and event stream, and for a parked
     /// request only if the client left before its answer. The id is no longer valid for sending.
     fn handle_close(
         &mut self,

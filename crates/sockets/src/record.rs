@@ -74,6 +74,8 @@ pub(crate) enum State {
         keeps_alive: bool,
     },
     Open(Decoder),
+    /// A response of server-sent events that goes on. Received bytes are dropped.
+    Stream,
     /// A close frame was sent; the client's is awaited.
     Closing(Decoder),
     /// The last bytes were sent. Received bytes are dropped until the client closes its side.
@@ -145,8 +147,9 @@ impl Default for Record {
 }
 
 impl Record {
+    /// Whether it is a WebSocket or an event stream, and its end was not begun.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, State::Open(_) | State::Stream)
     }
 
     /// Bytes of a partly received head or message.
@@ -156,7 +159,7 @@ impl Record {
                 held.as_ref().map_or(0, |held| held.bytes.capacity())
             }
             State::Open(decoder) | State::Closing(decoder) => decoder.buffered_bytes(),
-            State::ProxyHeader | State::Lingering | State::Dead => 0,
+            State::ProxyHeader | State::Stream | State::Lingering | State::Dead => 0,
         }
     }
 }

@@ -67,6 +67,15 @@ pub(crate) fn refusal(status: u16, reason: &str, is_head: bool) -> Bytes {
     .into()
 }
 
+/// A comment of server-sent events, which clients ignore.
+pub(crate) const STREAM_HEARTBEAT: &[u8] = b":\n\n";
+
+/// The last event of a stream that the server ends, in the form in which a channel of Phoenix fails: the client may
+/// connect again. The reasons of this crate are ASCII, whose escapes are those of JSON.
+pub(crate) fn last_event(reason: &str) -> Bytes {
+    format!("event: phx_error\ndata: {{\"reason\":{reason:?}}}\n\n").into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,7 +27,7 @@ impl Delivery {
     fn frame(&self, serializer: Serializer) -> &Bytes {
         let cell = match serializer {
             Serializer::V1 => &self.v1,
-            Serializer::V2 => &self.v2,
+            Serializer::V2 | Serializer::Events => &self.v2,
         };
         cell.get_or_init(|| {
             let payload =

@@ -8,6 +8,7 @@ import { API_KEY, api } from '../../interop/lib/http-api.mjs'
 import { startWatchfire } from '../../interop/lib/server.mjs'
 import { casesOf } from '../lib/program.mjs'
 import { cargoProgram, python, PYTHON_LIBRARY } from '../lib/tools.mjs'
+import { SECRET } from './secret.mjs'
 
 const REALTIME = 'realtime==2.34.1'
 const PHOENIX = 'phoenix-channels-python-client==0.4.1'
@@ -51,7 +52,11 @@ async function rustProgram() {
   return [await cargoProgram(RUST_FOLDER, 'watchfire-outside-client', { flags: '--cfg tokio_unstable' })]
 }
 
-const SETTINGS = { 'api.key': API_KEY, 'channels.rules': '[{ pattern = "realtime:*", join = "anyone", publish = "clients" }]' }
+const RULES = [
+  '{ pattern = "realtime:orders*", publish = "clients", presence = true }',
+  '{ pattern = "realtime:*", join = "anyone", publish = "clients" }',
+]
+const SETTINGS = { 'api.key': API_KEY, 'auth.hs256_secret': SECRET, 'auth.leeway': '0s', 'channels.rules': `[${RULES.join(', ')}]` }
 
 /** The cases of a client's program, in a slice only those of the first version of the protocol. The program asks for what it cannot do itself: see `ASKED`. */
 function judgedBy(client, version) {

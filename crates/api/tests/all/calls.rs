@@ -14,8 +14,8 @@ use watchfire_testkit::{Answer, Client, Request, exchange};
 
 use crate::support::{admin_address, metric, settings, settings_without_operator};
 use crate::{
-    KEY, READER, api_settings, application, call, call_with, client, message, ok, parse, post,
-    request, start,
+    KEY, READER, Rooms, api_settings, application, call, call_with, client, message, ok, parse,
+    post, request, start,
 };
 
 fn requests(server: &RunningServer, method: &str, result: &str) -> u64 {
@@ -62,6 +62,35 @@ fn a_broadcast_reaches_all_its_topics_and_a_batch_does_its_calls_in_order() {
     assert_eq!((&results[0], &results[2]), (&json!({}), &json!({})));
     assert_eq!(results[1]["error"]["code"], "topic_invalid");
     assert_eq!([ada.receive(), ada.receive()].map(|m| m[4]["n"].clone()), [json!(2), json!(4)]);
+}
+
+#[test]
+fn broadcasts_of_supabases_client_reach_the_channels_of_its_clients() {
+    let server = application(api_settings()).channel("realtime:*", Rooms).start();
+    let server = server.expect("the server starts");
+    let mut ada = client(&server, "ada");
+    ada.join("realtime:a b", json!({}));
+    let apikey = format!("apikey: {KEY}");
+    let of_user = "authorization: Bearer the.token.of-a-user";
+    let (json_type, bytes_type) =
+        ("content-type: application/json", "content-type: application/octet-stream");
+    let send = |lines: &[&str], topics: &[&str]| {
+        let message = |topic| json!({ "topic": topic, "event": "shout", "payload": { "n": 1 } });
+        let messages: Vec<Value> = topics.iter().map(message).collect();
+        let body = json!({ "messages": messages }).to_string();
+        post(&server, "/api/broadcast", &[&[json_type], lines].concat(), &body)
+    };
+    assert_eq!(send(&[&apikey, of_user], &["a b"]).status, 200);
+    let heard = json!({ "type": "broadcast", "event": "shout", "payload": { "n": 1 } });
+    assert_eq!(ada.receive_event("broadcast"), heard);
+    assert_eq!(send(&[of_user], &["a b"]).code(), "unauthorized");
+    assert_eq!(send(&[&apikey], &["a b", &"x".repeat(250)]).code(), "topic_invalid");
+    let path = "/api/broadcast/a%20b/events/shout?private=true";
+    assert_eq!(post(&server, path, &[&apikey, json_type], r#"{"n":1}"#).status, 202);
+    assert_eq!(ada.receive()[4], heard, "a call with an invalid topic has sent nothing");
+    assert_eq!(post(&server, path, &[&apikey, bytes_type], "bytes").status, 202);
+    assert!(ada.receive_frame().ends_with(b"\x04\x0c\x05\0\0realtime:a bshoutbytes"));
+    assert_eq!(requests(&server, "broadcast", "ok"), 3);
 }
 
 #[test]

@@ -15,11 +15,19 @@ const REPLY: u8 = 1;
 const BROADCAST: u8 = 2;
 /// A broadcast that `@supabase/realtime-js` sends: it names an event of the application beside the event of the channel.
 const CLIENT_BROADCAST: u8 = 3;
+/// A broadcast as the same client reads it. Its lengths, its fields and its payload stand in a client's frame in the same
+/// order, so the server passes on what it got: the length of the application's event, the length of hints, the encoding of
+/// the payload, and then these three.
+const USER_BROADCAST: u8 = 4;
+/// The beginning of the topics of that client.
+const USER_TOPIC: &str = "realtime:";
 /// The event and the type of such a broadcast.
 const CLIENT_BROADCAST_EVENT: &str = "broadcast";
 /// Its bytes before the fields: the kind, five lengths, and the encoding of the payload.
 const CLIENT_BROADCAST_HEAD: usize = 7;
-/// The payload of such a broadcast is JSON, and not bytes.
+/// The payload of such a broadcast is bytes.
+const BINARY_ENCODING: u8 = 0;
+/// The payload of such a broadcast is JSON.
 const JSON_ENCODING: u8 = 1;
 
 pub(super) fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
@@ -50,18 +58,30 @@ pub(super) fn decode_sent(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     }
 }
 
-/// The text frame that says the same as a client's broadcast of the kind [`CLIENT_BROADCAST`]. `None`: the frame is of
-/// another kind. The last field of such a frame has hints for Supabase's own server, which are left out.
-pub(super) fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeError>> {
+/// The frame of Phoenix that says the same as a client's broadcast of the kind [`CLIENT_BROADCAST`]. `None`: the frame is
+/// of another kind. The last field of such a frame has hints for Supabase's own server, which are left out.
+pub(super) fn client_broadcast(frame: &[u8]) -> Option<Result<ClientBroadcast, DecodeError>> {
     (frame.first() == Some(&CLIENT_BROADCAST)).then(|| {
         let ([join_ref, own_ref, topic, event, _hints], payload) =
             split_after(CLIENT_BROADCAST_HEAD, frame)?;
-        if frame[CLIENT_BROADCAST_HEAD - 1] != JSON_ENCODING {
-            return Err(DecodeError::BytesInBroadcast);
+        match frame[CLIENT_BROADCAST_HEAD - 1] {
+            JSON_ENCODING => {}
+            BINARY_ENCODING => {
+                let fields = [join_ref, own_ref, topic, CLIENT_BROADCAST_EVENT];
+                let mut push = vec![PUSH];
+                // Each field had a length of one byte.
+                push.extend(fields.map(|field| field.len() as u8));
+                fields.iter().for_each(|field| push.extend_from_slice(field.as_bytes()));
+                push.extend_from_slice(&[event.len() as u8, 0, BINARY_ENCODING]);
+                push.extend_from_slice(event.as_bytes());
+                push.extend_from_slice(payload);
+                return Ok(ClientBroadcast::Binary(push));
+            }
+            encoding => return Err(DecodeError::UnknownEncoding { encoding }),
         }
         let payload: &RawValue = serde_json::from_str(text(payload)?)
             .map_err(|error| DecodeError::NotJson { line: error.line(), column: error.column() })?;
-        let payload = ClientBroadcast { r#type: CLIENT_BROADCAST_EVENT, event, payload };
+        let payload = BroadcastPayload { r#type: CLIENT_BROADCAST_EVENT, event, payload };
         let elements = (
             absent_if_empty(join_ref),
             absent_if_empty(own_ref),
@@ -69,12 +89,20 @@ pub(super) fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeErr
             CLIENT_BROADCAST_EVENT,
             payload,
         );
-        Ok(serde_json::to_string(&elements).expect("texts and JSON can be written"))
+        let text = serde_json::to_string(&elements).expect("texts and JSON can be written");
+        Ok(ClientBroadcast::Text(text))
     })
 }
 
+/// A frame of Phoenix for a client's broadcast of a kind of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientBroadcast {
+    Text(String),
+    Binary(Vec<u8>),
+}
+
 #[derive(Serialize)]
-struct ClientBroadcast<'a> {
+struct BroadcastPayload<'a> {
     r#type: &'a str,
     event: &'a str,
     payload: &'a RawValue,
@@ -171,7 +199,25 @@ pub(super) fn encode_broadcast(
     out: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     let fields = [(Field::Topic, broadcast.topic), (Field::Event, broadcast.event)];
-    write(BROADCAST, &fields, data, out)
+    let Some((lengths, rest)) = user_broadcast(broadcast, data) else {
+        return write(BROADCAST, &fields, data, out);
+    };
+    let start = out.len();
+    write(USER_BROADCAST, &fields[..1], rest, out)?;
+    // The other lengths follow that of the topic.
+    out.splice(start + 2..start + 2, lengths);
+    Ok(())
+}
+
+/// The parts of what [`client_broadcast`] makes of bytes. `None`: it is another broadcast.
+fn user_broadcast<'a>(broadcast: &Broadcast<'_>, data: &'a [u8]) -> Option<([u8; 3], &'a [u8])> {
+    let is_user =
+        broadcast.topic.starts_with(USER_TOPIC) && broadcast.event == CLIENT_BROADCAST_EVENT;
+    let (&lengths, rest) = data.split_first_chunk::<3>().filter(|_| is_user)?;
+    let [event, hints, encoding] = lengths;
+    let has_form =
+        usize::from(event) + usize::from(hints) <= rest.len() && encoding <= JSON_ENCODING;
+    has_form.then_some((lengths, rest))
 }
 
 fn write(

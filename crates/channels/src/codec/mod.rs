@@ -2,11 +2,13 @@
 
 mod binary;
 mod elements;
+mod events;
 mod v1;
 mod v2;
 
 use std::str;
 
+pub use self::binary::ClientBroadcast;
 use crate::conversation::Refusal;
 use crate::error::{DecodeError, EncodeError};
 use crate::frame::{Broadcast, Kind, Message, Payload, Push, Reply, event};
@@ -20,6 +22,8 @@ pub enum Serializer {
     V1,
     /// Arrays, `[join_ref,ref,topic,event,payload]`, and binary frames.
     V2,
+    /// Server-sent events of one topic. No `vsn` asks for it, and its client sends nothing.
+    Events,
 }
 
 /// Decodes a text frame.
@@ -40,6 +44,7 @@ pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, D
     match serializer {
         Serializer::V1 => v1::decode(frame),
         Serializer::V2 => v2::decode(frame),
+        Serializer::Events => Err(DecodeError::NotAMessage),
     }
 }
 
@@ -58,21 +63,27 @@ pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>
     match serializer {
         Serializer::V1 => v1::decode(text(frame)?),
         Serializer::V2 => binary::decode(frame),
+        Serializer::Events => Err(DecodeError::NotAMessage),
     }
 }
 
-/// The V2 text frame that says the same as a broadcast which `@supabase/realtime-js` sends as a binary frame of a kind of
-/// its own, 3. `None` for a frame of any other kind. A payload of bytes is an error: no text frame can have one.
+/// The V2 frame of Phoenix that says the same as a broadcast which `@supabase/realtime-js` sends as a binary frame of a kind
+/// of its own, 3. `None` for a frame of any other kind. A payload of bytes begins with the application's event:
+/// [`encode_broadcast`] makes of it the frame of kind 4 which that client reads, on a topic that begins with `realtime:`.
 ///
 /// ```
+/// use watchfire_channels::ClientBroadcast;
+///
 /// let frame = b"\x03\x01\x01\x04\x05\x00\x0136roomshout{\"n\":1}";
-/// let text = watchfire_channels::broadcast_as_text(frame).expect("a broadcast")?;
+/// let ClientBroadcast::Text(text) = watchfire_channels::client_broadcast(frame).expect("a broadcast")? else {
+///     panic!("its payload is JSON")
+/// };
 /// let payload = r#"{"type":"broadcast","event":"shout","payload":{"n":1}}"#;
 /// assert_eq!(text, format!(r#"["3","6","room","broadcast",{payload}]"#));
 /// # Ok::<(), watchfire_channels::DecodeError>(())
 /// ```
-pub fn broadcast_as_text(frame: &[u8]) -> Option<Result<String, DecodeError>> {
-    binary::broadcast_as_text(frame)
+pub fn client_broadcast(frame: &[u8]) -> Option<Result<ClientBroadcast, DecodeError>> {
+    binary::client_broadcast(frame)
 }
 
 /// Decodes a binary frame that a server sent: a push, a reply or a broadcast. A reply has the event
@@ -107,7 +118,10 @@ pub fn encode_reply(
 ) -> Result<Kind, EncodeError> {
     match (serializer, reply.response) {
         (Serializer::V1, Payload::Json(json)) => v1::encode_reply(reply, json, out),
-        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::Events, Payload::Json(json)) => events::encode_reply(reply, json, out),
+        (Serializer::V1 | Serializer::Events, Payload::Binary(_)) => {
+            return Err(EncodeError::BinaryOverText);
+        }
         (Serializer::V2, Payload::Json(json)) => v2::encode_reply(reply, json, out),
         (Serializer::V2, Payload::Binary(data)) => {
             binary::encode_reply(reply, data, out)?;
@@ -138,7 +152,12 @@ pub fn encode_push(
         (Serializer::V1, Payload::Json(json)) => {
             v1::encode(&Ref::NULL, push.topic, push.event, json, out);
         }
-        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::Events, Payload::Json(json)) => {
+            events::encode(&Ref::NULL, push.event, json, out);
+        }
+        (Serializer::V1 | Serializer::Events, Payload::Binary(_)) => {
+            return Err(EncodeError::BinaryOverText);
+        }
         (Serializer::V2, Payload::Json(json)) => {
             v2::encode(push.join_ref, &Ref::NULL, push.topic, push.event, json, out);
         }
@@ -194,7 +213,10 @@ pub fn encode_broadcast_with_ref(
     let &Broadcast { topic, event, payload } = broadcast;
     match (serializer, payload) {
         (Serializer::V1, Payload::Json(json)) => v1::encode(reference, topic, event, json, out),
-        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::Events, Payload::Json(json)) => events::encode(reference, event, json, out),
+        (Serializer::V1 | Serializer::Events, Payload::Binary(_)) => {
+            return Err(EncodeError::BinaryOverText);
+        }
         (Serializer::V2, Payload::Json(json)) => {
             v2::encode(&Ref::NULL, reference, topic, event, json, out);
         }
@@ -206,6 +228,13 @@ pub fn encode_broadcast_with_ref(
     Ok(Kind::Text)
 }
 
+/// Appends the id of the last message of a stream's topic, from which its client continues after a cut. For
+/// [`Serializer::Events`] alone.
+pub fn encode_event_id(id: &Ref, out: &mut Vec<u8>) -> Kind {
+    events::encode_id(id, out);
+    Kind::Text
+}
+
 /// Appends the close of a channel that ended normally; the client will not rejoin by itself.
 pub fn encode_close(
     serializer: Serializer,
@@ -213,7 +242,10 @@ pub fn encode_close(
     topic: &str,
     out: &mut Vec<u8>,
 ) -> Kind {
-    encode_end(serializer, join, topic, event::CLOSE, "{}", out)
+    // A stream ends with the event, so the event says why.
+    let payload =
+        if serializer == Serializer::Events { r#"{"reason":"channel_closed"}"# } else { "{}" };
+    encode_end(serializer, join, topic, event::CLOSE, payload, out)
 }
 
 /// Appends the error of a channel that failed; the client rejoins.
@@ -238,6 +270,7 @@ fn encode_end(
     match serializer {
         Serializer::V1 => v1::encode(&shown, topic, event, payload, out),
         Serializer::V2 => v2::encode(&shown, &shown, topic, event, payload, out),
+        Serializer::Events => events::encode(&Ref::NULL, event, payload, out),
     }
     Kind::Text
 }
@@ -290,6 +323,7 @@ fn encode_json_reply(
     match serializer {
         Serializer::V1 => v1::encode_reply(reply, json, out),
         Serializer::V2 => v2::encode_reply(reply, json, out),
+        Serializer::Events => events::encode_reply(reply, json, out),
     }
     Kind::Text
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use watchfire_channels::{
-    Broadcast, DecodeError, EncodeError, Field, Kind, Payload, Push, Ref, Reply, Serializer,
-    decode_binary, decode_text,
+    Broadcast, ClientBroadcast, DecodeError, EncodeError, Field, Kind, Payload, Push, Ref, Reply,
+    Serializer, decode_binary, decode_text,
 };
 
 #[test]
@@ -122,7 +122,7 @@ fn a_field_too_long_for_a_binary_frame_is_an_encode_error_and_nothing_is_written
 #[test]
 fn a_v1_socket_does_not_support_binary_payloads() {
     let (join_ref, payload, mut out) = (&Ref::NULL, Payload::Binary(&[1]), Vec::new());
-    let refused = Err(EncodeError::BinaryOverV1);
+    let refused = Err(EncodeError::BinaryOverText);
     let push = Push { join_ref, topic: "a", event: "e", payload };
     assert_eq!(watchfire_channels::encode_push(Serializer::V1, &push, &mut out), refused);
     let broadcast = Broadcast { topic: "a", event: "e", payload };
@@ -143,7 +143,7 @@ fn a_v1_frame_from_the_server_has_no_join_ref() {
 }
 
 #[test]
-fn a_broadcast_of_kind_three_is_read_as_text_or_refused() {
+fn a_broadcast_of_kind_three_is_read_as_a_frame_of_phoenix_or_refused() {
     let frame = |hints: &str, encoding: u8, payload: &str| {
         let mut frame = vec![3, 1, 0, 4, 6, hints.len() as u8, encoding];
         frame.extend_from_slice(b"7room\xc3\xa9v\xc3\xa9n");
@@ -151,15 +151,18 @@ fn a_broadcast_of_kind_three_is_read_as_text_or_refused() {
         frame.extend_from_slice(payload.as_bytes());
         frame
     };
-    let read = |frame: &[u8]| watchfire_channels::broadcast_as_text(frame).expect("kind 3");
-    let text = read(&frame(r#"{"persist":true}"#, 1, r#"[1, "a"]"#)).unwrap();
+    let read = |frame: &[u8]| watchfire_channels::client_broadcast(frame).expect("kind 3");
+    let Ok(ClientBroadcast::Text(text)) = read(&frame(r#"{"persist":true}"#, 1, r#"[1, "a"]"#))
+    else {
+        panic!("a payload of JSON makes a text")
+    };
     let message = decode_text(Serializer::V2, &text).unwrap();
     assert_eq!((&*message.join_ref.text(), &*message.reference.text()), ("7", ""));
     assert_eq!((&*message.topic, &*message.event), ("room", "broadcast"));
     let expected = r#"{"type":"broadcast","event":"évén","payload":[1, "a"]}"#;
     assert_eq!(message.payload, Payload::Json(expected));
 
-    assert_eq!(read(&frame("", 0, "{}")), Err(DecodeError::BytesInBroadcast));
+    assert_eq!(read(&frame("", 2, "{}")), Err(DecodeError::UnknownEncoding { encoding: 2 }));
     for payload in ["", "{", r#"{}},"x":{"#, "{}]"] {
         let refused = read(&frame("", 1, payload));
         assert!(matches!(refused, Err(DecodeError::NotJson { .. })), "{payload}: {refused:?}");
@@ -167,5 +170,32 @@ fn a_broadcast_of_kind_three_is_read_as_text_or_refused() {
     assert_eq!(read(&[3, 1]), Err(DecodeError::Truncated { len: 2, needed: 7 }));
     let truncated = DecodeError::Truncated { len: 7, needed: 262 };
     assert_eq!(read(&[3, 0, 0, 0, 0, 255, 1]), Err(truncated));
-    assert!(watchfire_channels::broadcast_as_text(b"\0\0\0\0\0").is_none());
+    assert!(watchfire_channels::client_broadcast(b"\0\0\0\0\0").is_none());
+}
+
+#[test]
+fn bytes_of_kind_three_become_kind_four_on_the_topics_of_that_client_alone() {
+    let frame = b"\x03\x01\x01\x0d\x05\x02\0\x37\x38realtime:roomshout{}\x00\xff";
+    let Some(Ok(ClientBroadcast::Binary(push))) = watchfire_channels::client_broadcast(frame)
+    else {
+        panic!("a payload of bytes makes a binary frame")
+    };
+    let message = watchfire_channels::decode_binary(Serializer::V2, &push).unwrap();
+    assert_eq!((&*message.topic, &*message.event), ("realtime:room", "broadcast"));
+    let sent = |topic, event, payload| {
+        let (broadcast, mut out) = (Broadcast { topic, event, payload }, Vec::new());
+        watchfire_channels::encode_broadcast(Serializer::V2, &broadcast, &mut out).unwrap();
+        out
+    };
+    let expected = b"\x04\x0d\x05\0\0realtime:roomshout\x00\xff";
+    assert_eq!(sent("realtime:room", "broadcast", message.payload), expected);
+    let bytes = Payload::Binary(&[9, 9]);
+    for (topic, event, payload) in [
+        ("room", "broadcast", message.payload),
+        ("realtime:room", "other", message.payload),
+        ("realtime:room", "broadcast", bytes),
+        ("realtime:room", "broadcast", Payload::Binary(&[1, 1, 0, 7])),
+    ] {
+        assert_eq!(sent(topic, event, payload)[0], 2, "{topic} {event}");
+    }
 }

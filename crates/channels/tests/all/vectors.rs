@@ -42,6 +42,7 @@ fn a_server_refuses_invalid_frames_with_the_right_error() {
         let (name, close_code) = match error {
             DecodeError::NotUtf8 { .. } => ("not_utf8", 1007),
             DecodeError::NotJson { .. } => ("not_json", 1011),
+            DecodeError::NotAMessage => ("not_a_message", 1011),
             DecodeError::NotAnArray => ("not_an_array", 1011),
             DecodeError::NotAnObject => ("not_an_object", 1011),
             DecodeError::TooFewElements { .. } => ("too_few_elements", 1011),
@@ -49,7 +50,7 @@ fn a_server_refuses_invalid_frames_with_the_right_error() {
             DecodeError::NotText { .. } => ("not_text", 1011),
             DecodeError::FieldTooLong { .. } => ("field_too_long", 1011),
             DecodeError::UnknownKind { .. } => ("unknown_kind", 1011),
-            DecodeError::BytesInBroadcast => ("bytes_in_broadcast", 1011),
+            DecodeError::UnknownEncoding { .. } => ("unknown_encoding", 1011),
             DecodeError::Truncated { .. } => ("truncated", 1011),
         };
         assert_eq!(name, text(&vector, "error"), "{}: {error}", vector["name"]);

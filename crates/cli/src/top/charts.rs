@@ -35,7 +35,7 @@ pub const CHARTS: [Chart; COUNT] = [
     Chart {
         title: "clients",
         unit: Unit::Count,
-        columns: &["clients_websocket", "clients_longpoll"],
+        columns: &["clients_websocket", "clients_longpoll", "clients_events"],
         top_min: 0.0,
     },
     Chart { title: "joins", unit: Unit::Rate, columns: &["joins"], top_min: 0.0 },

@@ -67,6 +67,7 @@ macro_rules! columns {
 columns! {
     ClientsWebsocket "clients_websocket" = Sum(with("watchfire_channels_clients", "transport", "websocket")),
     ClientsLongpoll "clients_longpoll" = Sum(with("watchfire_channels_clients", "transport", "longpoll")),
+    ClientsEvents "clients_events" = Sum(with("watchfire_channels_clients", "transport", "events")),
     Connections "connections" = Sum(all("watchfire_sockets_connections")),
     ConnectionsMax "connections_max" = Sum(all("watchfire_sockets_connections_max")),
     Channels "channels" = Sum(all("watchfire_channels_joined")),

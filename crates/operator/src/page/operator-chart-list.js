@@ -3,7 +3,12 @@
 /** `columns` has the names of the columns, in the order of the legend. `kind` says how their values are written. */
 const chart = (title, kind, columns) => ({ title, kind, columns })
 
-const CONNECTIONS = chart('Connections', 'count', { connections: 'TCP', clients_websocket: 'WebSocket', clients_longpoll: 'Long poll' })
+const CONNECTIONS = chart('Connections', 'count', {
+  connections: 'TCP',
+  clients_websocket: 'WebSocket',
+  clients_longpoll: 'Long poll',
+  clients_events: 'Event streams',
+})
 const MESSAGES = chart('Messages', 'rate', { deliveries: 'Deliveries', messages: 'From clients', broadcasts: 'Broadcasts' })
 const BYTES = chart('Bytes', 'byte_rate', { sent_bytes: 'Out', received_bytes: 'In' })
 const CPU = chart('CPU', 'cores', { cpu: 'In use' })

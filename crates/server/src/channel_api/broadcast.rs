@@ -35,7 +35,7 @@ pub struct Broadcast {
     /// Counts the message until it was given to each subscriber, and its bytes until they are sent.
     /// `None`: nobody waits for it.
     flows: Option<Arc<Flows>>,
-    frames: [OnceLock<Option<Bytes>>; 2],
+    frames: [OnceLock<Option<Bytes>>; 3],
     messages: [OnceLock<Option<Bytes>>; 2],
 }
 
@@ -68,7 +68,7 @@ impl Broadcast {
         broadcast
     }
 
-    /// The WebSocket frame with its header. `None` when this serializer cannot carry the body.
+    /// The WebSocket frame with its header, or the event of a stream. `None` when this serializer cannot carry the body.
     pub fn frame(&self, serializer: Serializer) -> Option<&Bytes> {
         self.frames[serializer as usize]
             .get_or_init(|| Some(self.shared(self.encode(serializer)?.into_frame())))
@@ -122,6 +122,17 @@ mod tests {
     }
 
     #[test]
+    fn the_event_of_a_stream_has_its_position_as_id() {
+        let position = |offset| Position { epoch: 35, offset };
+        let placed = Placed { after: position(6), position: position(7) };
+        let broadcast = Broadcast::placed("t", "e", Body::EMPTY, placed);
+        let event = broadcast.frame(Serializer::Events).unwrap();
+        assert_eq!(event.as_ref(), b"event: e\nid: z:7\ndata: {}\n\n");
+        let again = broadcast.frame(Serializer::Events).unwrap();
+        assert_eq!(event.as_ptr(), again.as_ptr(), "it is encoded once for all streams");
+    }
+
+    #[test]
     fn a_position_is_the_ref_and_other_broadcasts_have_none() {
         let position = |offset| Position { epoch: 35, offset };
         let placed = Placed { after: position(6), position: position(7) };
@@ -137,10 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn neither_v1_nor_long_poll_carries_bytes() {
+    fn neither_v1_nor_a_stream_nor_long_poll_carries_bytes() {
         let broadcast = Broadcast::new("t", "e", Body::Binary(Bytes::from_static(b"\x01")), None);
         assert!(broadcast.frame(Serializer::V2).is_some());
         assert!(broadcast.frame(Serializer::V1).is_none());
+        assert!(broadcast.frame(Serializer::Events).is_none());
         assert!(broadcast.message(Serializer::V2).is_none());
     }
 }

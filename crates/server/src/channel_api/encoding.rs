@@ -10,6 +10,8 @@ use super::reply::Reply;
 /// A message in one serializer's format, without a frame header.
 pub struct Encoded {
     kind: Kind,
+    /// Whether it is an event of a stream, which has no frame around it.
+    is_event: bool,
     bytes: Vec<u8>,
 }
 
@@ -30,9 +32,10 @@ impl Encoded {
         }
     }
 
-    /// The message as a whole WebSocket frame.
+    /// The message as a whole WebSocket frame, or as an event of a stream.
     pub fn into_frame(self) -> Bytes {
         match self.kind {
+            Kind::Text if self.is_event => self.bytes.into(),
             Kind::Text => watchfire_sockets::frame::text_frame(&self.bytes),
             Kind::Binary => watchfire_sockets::frame::binary_frame(&self.bytes),
         }
@@ -52,6 +55,7 @@ impl Encoded {
 }
 
 fn encoded(
+    serializer: Serializer,
     capacity: usize,
     encode: impl FnOnce(&mut Vec<u8>) -> Result<Kind, EncodeError>,
 ) -> Option<Encoded> {
@@ -59,7 +63,7 @@ fn encoded(
     let kind = encode(&mut bytes)
         .inspect_err(|error| tracing::debug!(%error, "cannot encode a message"))
         .ok()?;
-    Some(Encoded { kind, bytes })
+    Some(Encoded { kind, is_event: serializer == Serializer::Events, bytes })
 }
 
 /// The approximate size of the fields around a payload, for the initial capacity of a buffer.
@@ -82,12 +86,20 @@ pub fn broadcast(
     position: Option<Position>,
 ) -> Option<Encoded> {
     let broadcast = watchfire_channels::Broadcast { topic, event, payload };
-    encoded(ENVELOPE_BYTES + len(payload), |out| match position {
+    encoded(serializer, ENVELOPE_BYTES + len(payload), |out| match position {
         None => watchfire_channels::encode_broadcast(serializer, &broadcast, out),
         Some(position) => {
             let reference = Ref::from_text(&position.to_string()).expect("a position is short");
             watchfire_channels::encode_broadcast_with_ref(serializer, &broadcast, &reference, out)
         }
+    })
+}
+
+/// Encodes the position from which the client of a stream continues after a cut.
+pub fn position(position: Position) -> Option<Encoded> {
+    let reference = Ref::from_text(&position.to_string()).expect("a position is short");
+    encoded(Serializer::Events, ENVELOPE_BYTES, |out| {
+        Ok(watchfire_channels::encode_event_id(&reference, out))
     })
 }
 
@@ -100,7 +112,7 @@ pub fn push(
     payload: Payload<'_>,
 ) -> Option<Encoded> {
     let push = watchfire_channels::Push { join_ref: &join_ref.shown(), topic, event, payload };
-    encoded(ENVELOPE_BYTES + len(payload), |out| {
+    encoded(serializer, ENVELOPE_BYTES + len(payload), |out| {
         watchfire_channels::encode_push(serializer, &push, out)
     })
 }
@@ -116,7 +128,7 @@ pub fn reply(
     let response = reply.response.as_payload();
     let status = &reply.status;
     let message = watchfire_channels::Reply { join_ref, reference, topic, status, response };
-    encoded(ENVELOPE_BYTES + len(response), |out| {
+    encoded(serializer, ENVELOPE_BYTES + len(response), |out| {
         watchfire_channels::encode_reply(serializer, &message, out)
     })
 }
@@ -127,28 +139,28 @@ pub fn refusal(
     message: &Message<'_>,
     refusal: &Refusal,
 ) -> Option<Encoded> {
-    encoded(ENVELOPE_BYTES, |out| {
+    encoded(serializer, ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_refusal(serializer, message, refusal, out))
     })
 }
 
 /// Encodes the reply to a heartbeat.
 pub fn heartbeat_reply(serializer: Serializer, reference: &Ref) -> Option<Encoded> {
-    encoded(ENVELOPE_BYTES, |out| {
+    encoded(serializer, ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_heartbeat_reply(serializer, reference, out))
     })
 }
 
 /// Encodes the end of a channel that closed normally.
 pub fn close(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
-    encoded(ENVELOPE_BYTES, |out| {
+    encoded(serializer, ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_close(serializer, join_ref, topic, out))
     })
 }
 
 /// Encodes the end of a channel that crashed.
 pub fn error(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
-    encoded(ENVELOPE_BYTES, |out| {
+    encoded(serializer, ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_error(serializer, join_ref, topic, out))
     })
 }

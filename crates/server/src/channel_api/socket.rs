@@ -160,16 +160,17 @@ impl Socket<'_> {
         self.broadcast_to(event, body.into(), false, None).map(drop)
     }
 
-    /// Sends to every subscriber of the topic. Returns the reply to the message with this ref, which is to
+    /// Sends to every subscriber of the topic, or to the others. Returns the reply to the message with this ref, which is to
     /// be sent now. `None`: the topic has a history, and the shard replies when the message is stored.
     pub(crate) fn publish(
         &mut self,
         event: &str,
         body: impl Into<Body>,
+        to_self: bool,
         reference: &Ref,
         reply: Reply,
     ) -> Result<Option<Reply>, PayloadError> {
-        self.broadcast_to(event, body.into(), true, Some((reference, reply)))
+        self.broadcast_to(event, body.into(), to_self, Some((reference, reply)))
     }
 
     /// Returns the reply if nothing is to be stored.

@@ -20,10 +20,11 @@ use tokio::net::UnixStream;
 use watchfire_sockets::Adopter;
 
 use super::{EmbeddedServer, open_pair};
+use crate::shard::STREAM_PATH;
 
 impl EmbeddedServer {
-    /// The routes of sockets, `/socket/websocket` and `/socket/longpoll` (see `socket.mount`), for an
-    /// axum application. They also work below a path, with [`Router::nest`], and behind the
+    /// The routes of sockets, `/socket/websocket` and `/socket/longpoll` (see `socket.mount`), and of event streams,
+    /// `/api/stream`, for an axum application. They also work below a path, with [`Router::nest`], and behind the
     /// application's own TLS.
     ///
     /// Each socket costs a task, two buffers of 8 KiB and three descriptors beside what it costs
@@ -46,6 +47,7 @@ impl EmbeddedServer {
         Router::new()
             .route(&format!("{}/websocket", self.socket_path), any(forward))
             .route(&format!("{}/longpoll", self.socket_path), any(forward))
+            .route(STREAM_PATH, any(forward))
             .with_state(self.server.adopter())
     }
 }

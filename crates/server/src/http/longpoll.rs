@@ -20,14 +20,14 @@ use crate::channel_api::ShardMessage;
 use crate::hooks::ConnectReply;
 use crate::proxies::{RequestedHost, is_forwarding_header};
 use crate::shard::{
-    Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, ProcessState, origin_of,
+    Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, ProcessState, STREAM_PATH, origin_of,
 };
 use crate::token::{TokenKey, request_token};
 
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-token");
 const AUTH_HEADER: HeaderName = HeaderName::from_static("x-phoenix-authtoken");
 
-/// The routes of the WebSocket and of long poll.
+/// The routes of the WebSocket, of long poll and of event streams.
 pub(super) fn routes(shared: Arc<ProcessState>) -> Router {
     let (longpoll_path, websocket_path) =
         (shared.longpoll_path.clone(), shared.websocket_path.clone());
@@ -36,6 +36,8 @@ pub(super) fn routes(shared: Arc<ProcessState>) -> Router {
     Router::new()
         .route(&longpoll_path, longpoll)
         .route(&websocket_path, any(not_an_upgrade))
+        // The event loop answers the GET of an event stream.
+        .route(STREAM_PATH, axum::routing::options(options))
         .with_state(shared)
 }
 

@@ -62,7 +62,10 @@ impl Metrics {
     /// WebSockets and long-poll sessions that are open now.
     pub fn clients(&self) -> u64 {
         let shards = self.shards.read();
-        shards.iter().map(|shard| shard.websockets_now.get() + shard.longpolls_now.get()).sum()
+        let clients = |shard: &Arc<ShardMetrics>| {
+            shard.websockets_now.get() + shard.longpolls_now.get() + shard.streams_now.get()
+        };
+        shards.iter().map(clients).sum()
     }
 
     /// The clients among them that are guests.
@@ -104,11 +107,12 @@ impl MetricSource for Metrics {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         writer.gauges(
             "channels_clients",
-            "Open WebSockets and long-poll sessions",
+            "Open WebSockets, long-poll sessions and event streams",
             "transport",
             &[
                 ("websocket", self.sum(|shard| &shard.websockets_now)),
                 ("longpoll", self.sum(|shard| &shard.longpolls_now)),
+                ("events", self.sum(|shard| &shard.streams_now)),
             ],
         );
         let help = "Open WebSockets of guests, which other sites loaded";

@@ -16,6 +16,8 @@ pub struct ShardMetrics {
     pub websockets_now: Count,
     /// Open long-poll sessions.
     pub longpolls_now: Count,
+    /// Open event streams, and requests for one whose join waits.
+    pub streams_now: Count,
     /// Open WebSockets of guests.
     pub guests_now: Count,
     /// Joined channels.
@@ -44,6 +46,7 @@ impl Default for ShardMetrics {
         ShardMetrics {
             websockets_now: Count::default(),
             longpolls_now: Count::default(),
+            streams_now: Count::default(),
             guests_now: Count::default(),
             channels_now: Count::default(),
             topics_now: Count::default(),
@@ -62,11 +65,6 @@ impl Default for ShardMetrics {
 }
 
 impl ShardMetrics {
-    /// The count of open clients with a transport.
-    pub fn clients_now(&self, is_websocket: bool) -> &Count {
-        if is_websocket { &self.websockets_now } else { &self.longpolls_now }
-    }
-
     /// A join got its reply, this long after it arrived.
     pub fn join_took(&self, time: Duration) {
         self.join_times.observe(nanos(time));

@@ -56,13 +56,15 @@ impl SocketMetrics {
             return;
         };
         let totals = counters.totals();
-        let in_a_state = totals.websockets_now + totals.parked_now + totals.http_now;
+        let in_a_state =
+            totals.websockets_now + totals.streams_now + totals.parked_now + totals.http_now;
         writer.gauges(
             "sockets_connections",
             "Open connections by what they do",
             "state",
             &[
                 ("websocket", totals.websockets_now),
+                ("stream", totals.streams_now),
                 ("parked", totals.parked_now),
                 ("http", totals.http_now),
                 // The counts are read one after the other, so a sum may be ahead of its parts.
@@ -85,6 +87,7 @@ impl SocketMetrics {
             ("http_requests", "HTTP requests given to the router", totals.http_requests),
             ("moves", "Connections moved to another shard", totals.moves),
             ("websockets_opened", "WebSockets opened", totals.websockets),
+            ("streams_opened", "Event streams opened", totals.streams),
             ("polls_parked", "Long polls parked", totals.parked),
             ("received_bytes", "Bytes read from clients' sockets", totals.bytes_in),
             ("sent_bytes", "Bytes written to clients' sockets", totals.bytes_out),

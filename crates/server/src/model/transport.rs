@@ -57,7 +57,7 @@ impl Opening {
     fn query(&self) -> &'static str {
         match self.serializer {
             Serializer::V1 => "vsn=1.0.0",
-            Serializer::V2 => "vsn=2.0.0",
+            Serializer::V2 | Serializer::Events => "vsn=2.0.0",
         }
     }
 

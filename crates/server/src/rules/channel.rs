@@ -12,6 +12,7 @@ use watchfire_channels::Ref;
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
+use super::realtime;
 use crate::channel_api::{
     Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
 };
@@ -31,7 +32,7 @@ pub(super) struct RuleChannel {
     pub expiries: Arc<Expiries>,
 }
 
-/// A joined client with a token or a presence. Other clients have no state.
+/// A joined client with a token or a presence, or that does not hear itself. Other clients have no state.
 pub(super) struct Member {
     token: Option<MemberToken>,
     /// The key under which the client is present.
@@ -42,6 +43,8 @@ pub(super) struct Member {
     is_notified: bool,
     /// Whether its presence meta differs from the meta of the token.
     has_own_meta: bool,
+    /// Whether the client gets its own messages too.
+    hears_itself: bool,
 }
 
 impl Member {
@@ -80,13 +83,15 @@ impl Channel for RuleChannel {
         payload: Payload<'_>,
     ) -> Result<Joined<Self::State>, Refusal> {
         let token = self.admit(socket.topic(), socket.token(), payload)?;
-        let is_plain = token.is_none() && !self.rule.presence;
+        let hears_itself = realtime::hears_itself(socket.topic(), payload);
+        let is_plain = token.is_none() && !self.rule.presence && hears_itself;
         let member = Member {
             token,
             presence_key: None,
             expiry: None,
             is_notified: false,
             has_own_meta: false,
+            hears_itself,
         };
         Ok(Joined::with((!is_plain).then(|| Box::new(member))))
     }
@@ -106,7 +111,8 @@ impl Channel for RuleChannel {
             return Ok(Outcome::Reply(reply));
         }
         let reference = socket.reference;
-        let reply = self.publish(socket, reference, event, payload, Reply::ok(Body::EMPTY));
+        let reply = Reply::ok(Body::EMPTY);
+        let reply = self.publish(member.as_deref(), socket, reference, event, payload, reply);
         Ok(reply.map_or(Outcome::NoReply, Outcome::Reply))
     }
 
@@ -158,7 +164,7 @@ impl RuleChannel {
         event: &str,
         payload: Payload<'_>,
     ) -> Option<Reply> {
-        if event == REFRESH {
+        if event == REFRESH || realtime::is_refresh(socket.topic(), event) {
             return Some(match self.refresh(member.as_deref_mut(), socket, payload) {
                 Ok(remaining) => Reply::ok(json!({ "expires_in": remaining.as_secs() })),
                 Err(fault) => Reply::because(reason(socket.topic(), REFRESH, fault)),
@@ -174,17 +180,19 @@ impl RuleChannel {
         is_not_kept.then(|| Reply::because("bytes_not_kept"))
     }
 
-    /// Sends a client's message to the subscribers. Returns the reply to the client. `None`: the reply
+    /// Sends a client's message to the subscribers; also to itself, if it hears itself or the topic has a history. Returns the reply to the client. `None`: the reply
     /// follows when the message is stored.
     pub(super) fn publish(
         &self,
+        member: Option<&Member>,
         socket: &mut Socket<'_>,
         reference: &Ref,
         event: &str,
         body: impl Into<Body>,
         reply: Reply,
     ) -> Option<Reply> {
-        let result = socket.publish(event, body, reference, reply);
+        let to_self = member.is_none_or(|member| member.hears_itself);
+        let result = socket.publish(event, body, to_self, reference, reply);
         result.unwrap_or_else(|_| Some(Reply::because("payload_not_an_object")))
     }
 
@@ -213,11 +221,13 @@ impl RuleChannel {
             (_, JoinRule::Never) => return Err(TokenFault::Rule),
             // Only the backend gave an identity.
             (None, _) => of_socket.map(|_| MemberToken::OfSocket),
-            (Some(auth), _) => match token_of(payload)? {
-                Some(token) => {
-                    let grant = auth.verify(&token, auth::now())?;
-                    Some(MemberToken::Own(Arc::new(grant)))
-                }
+            (Some(auth), _) => match token_of(topic, payload)? {
+                Some(token) => match auth.verify(&token, auth::now()) {
+                    Ok(grant) => Some(MemberToken::Own(Arc::new(grant))),
+                    // A client of Supabase without a user sends its public key there.
+                    Err(_) if realtime::is_topic(topic) && !self.needs_token() => None,
+                    Err(fault) => return Err(fault),
+                },
                 None => of_socket.map(|_| MemberToken::OfSocket),
             },
         };
@@ -267,7 +277,7 @@ impl RuleChannel {
         };
         let old = member.grant(socket);
         let old = old.ok_or(TokenFault::Missing)?;
-        let token = token_of(payload)?.ok_or(TokenFault::NotAText)?;
+        let token = token_of(socket.topic(), payload)?.ok_or(TokenFault::NotAText)?;
         let now = auth::now();
         let new = Arc::new(auth.verify(&token, now)?);
         // A channel keeps its user, and a socket the id by which it can be disconnected.
@@ -393,14 +403,19 @@ fn log_untracked(result: Result<(), TrackError>) {
 }
 
 /// The token in the payload of a join or a refresh. `None`: the payload has none.
-fn token_of(payload: Payload<'_>) -> Result<Option<String>, TokenFault> {
+fn token_of(topic: &str, payload: Payload<'_>) -> Result<Option<String>, TokenFault> {
     /// The token is not copied before its length is known.
     #[derive(Deserialize)]
     struct Params<'a> {
         #[serde(borrow)]
         token: Option<&'a RawValue>,
+        /// Of a client of Supabase.
+        #[serde(borrow)]
+        access_token: Option<&'a RawValue>,
     }
-    let Ok(Params { token: Some(token) }) = payload.json() else { return Ok(None) };
+    let Ok(Params { token, access_token }) = payload.json() else { return Ok(None) };
+    let token = token.or(access_token.filter(|_| realtime::is_topic(topic)));
+    let Some(token) = token else { return Ok(None) };
     if token.get().len() > 2 * TOKEN_BYTES_MAX {
         return Err(TokenFault::TooLong);
     }

@@ -278,7 +278,7 @@ impl HookedChannel {
         }
         let ClientMessage { event, body, reference, .. } = message;
         let body = allowed.payload.map_or(body, json);
-        self.rule.publish(socket, &reference, &event, body, reply)
+        self.rule.publish(state.member.as_deref(), socket, &reference, &event, body, reply)
     }
 }
 

@@ -10,6 +10,7 @@
 mod channel;
 mod expiries;
 mod hooked;
+mod realtime;
 
 use std::collections::HashMap;
 use std::sync::Arc;

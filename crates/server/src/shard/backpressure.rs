@@ -74,7 +74,7 @@ impl Backpressure {
                 self.let_wait(sockets, topic.into(), Publisher::Socket(socket));
             }
             Some(Transport::LongPoll(_)) => self.post_topic = Some(topic.into()),
-            Some(Transport::WebSocket(_)) | None => {}
+            Some(Transport::WebSocket(_) | Transport::Events(_)) | None => {}
         }
     }
 

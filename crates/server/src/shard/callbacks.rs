@@ -125,7 +125,7 @@ impl ServerShard {
         let topic = self.clients.hub().topic_of(id).to_owned();
         let join_ref = self.leave_channel(sockets, key, id);
         let message = encoding::close(self.clients[key].serializer, &join_ref, &topic);
-        self.send(sockets, key, message);
+        self.deliveries.send_last(&mut self.clients, sockets, key, message);
     }
 
     /// Ends a channel and tells its client that it has failed. The client joins again.
@@ -138,7 +138,7 @@ impl ServerShard {
     ) {
         let join_ref = self.leave_channel(sockets, key, id);
         let message = encoding::error(self.clients[key].serializer, &join_ref, topic);
-        self.send(sockets, key, message);
+        self.deliveries.send_last(&mut self.clients, sockets, key, message);
     }
 
     /// Runs a callback with a [`Socket`], then applies the effects that the callback requested.

@@ -7,7 +7,7 @@ use watchfire_hub::{PresenceOwner, SubscriptionId, Subscriptions};
 use watchfire_sockets::{Handshake, Sockets};
 use watchfire_types::{Instant, SocketId};
 
-use super::connect_rules::ConnectQuestion;
+use super::connect_rules::{ConnectQuestion, ConnectRefusal};
 use super::process_state::ProcessState;
 use super::session::Session;
 use crate::addresses::CountedAddress;
@@ -21,8 +21,10 @@ pub(crate) enum Ticket {
         connected: Connected,
         counted: Option<IpAddr>,
     },
-    /// A WebSocket that the backend decides about.
+    /// A WebSocket, or an event stream, that the backend decides about.
     Connecting(Box<ConnectTicket>),
+    /// A request for an event stream: of a client, or of one that may not connect.
+    Stream(Box<Result<StreamTicket, ConnectRefusal>>),
     /// A poll of a long-poll session.
     Poll {
         session: u32,
@@ -38,16 +40,35 @@ pub(crate) enum Ticket {
     },
 }
 
-/// An upgrade request that waits for the backend's decision.
+/// A request that waits for the backend's decision about its client.
 pub(crate) struct ConnectTicket {
-    pub handshake: Handshake,
-    pub serializer: Serializer,
+    pub opening: Opening,
     pub connected: Connected,
     pub counted: CountedAddress,
     pub question: ConnectQuestion,
 }
 
-/// A client: an open WebSocket or a long-poll session.
+/// What a request opens when the backend allows it.
+pub(crate) enum Opening {
+    WebSocket { handshake: Handshake, serializer: Serializer },
+    Stream(StreamJoin),
+}
+
+/// A request for an event stream, whose client may connect.
+pub(crate) struct StreamTicket {
+    pub join: StreamJoin,
+    pub connected: Connected,
+    /// Released if the request is not parked, because it has a body or the server drains.
+    pub counted: CountedAddress,
+}
+
+/// The join of an event stream, which is the only message of its client.
+pub(crate) struct StreamJoin {
+    pub topic: String,
+    pub payload: String,
+}
+
+/// A client: an open WebSocket, a long-poll session or an event stream.
 pub(super) struct Client {
     pub transport: Transport,
     pub subscriptions: Subscriptions,
@@ -65,7 +86,7 @@ impl Client {
     pub fn is_ending(&self) -> bool {
         match &self.transport {
             Transport::LongPoll(session) => session.is_ending(),
-            Transport::WebSocket(_) => false,
+            Transport::WebSocket(_) | Transport::Events(_) => false,
         }
     }
 
@@ -82,7 +103,7 @@ impl Client {
     /// Whether the client has to read before it gets the state of another topic.
     pub fn is_crowded(&self, limits: &Limits, sockets: &Sockets) -> bool {
         match &self.transport {
-            Transport::WebSocket(socket) => {
+            Transport::WebSocket(socket) | Transport::Events(socket) => {
                 sockets.queued_bytes(*socket) > limits.queued_bytes_max as usize / 2
             }
             Transport::LongPoll(session) => {
@@ -94,7 +115,7 @@ impl Client {
     /// Whether publishers to the client should wait until it has read.
     pub fn is_awaited(&self, shared: &ProcessState, sockets: &Sockets) -> bool {
         match &self.transport {
-            Transport::WebSocket(socket) => sockets.is_awaited(*socket),
+            Transport::WebSocket(socket) | Transport::Events(socket) => sockets.is_awaited(*socket),
             Transport::LongPoll(session) => session.is_awaited(shared, sockets),
         }
     }
@@ -104,6 +125,8 @@ impl Client {
 pub(super) enum Transport {
     WebSocket(SocketId),
     LongPoll(Box<Session>),
+    /// Server-sent events of one topic. Its request is parked until the join is accepted.
+    Events(SocketId),
 }
 
 /// Details of a client from its request to connect.

@@ -5,17 +5,18 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use watchfire_channels::longpoll::Status;
-use watchfire_channels::{JoinRef, Serializer};
+use watchfire_channels::{JoinRef, Ref, Serializer, event};
 use watchfire_hub::{Hub, HubLimits, PresenceOwner, QueueFull, SubscriptionId, Subscriptions};
-use watchfire_sockets::Sockets;
+use watchfire_sockets::{Count, Sockets};
 use watchfire_types::{NodeId, ShardId, Slab};
 
 use super::client::{
     Client, ConnectionDetails, JoinedChannel, RateLimits, SubscriptionRecord, Transport, Use,
     id_of_topic, id_topic,
 };
+use super::stream_answers::refusal_of_stream;
 use super::subscriptions::SubscriptionRecords;
-use crate::channel_api::{Broadcast, ChannelAddress, Connected, Encoded};
+use crate::channel_api::{Body, Broadcast, ChannelAddress, Connected, Encoded, encoding};
 use crate::metrics::ShardMetrics;
 
 /// The clients of a shard, by their keys. The key of a client that is gone is used again, with
@@ -30,7 +31,7 @@ pub(super) struct Clients {
     hub: Hub<Arc<Broadcast>>,
     /// A record for each of the hub's subscriptions, by the subscription's index.
     records: SubscriptionRecords,
-    /// The keys of clients whose long-poll session ended in this call of the event loop.
+    /// The keys of clients whose long-poll session ended, or whose stream was refused, in this call of the event loop.
     ended: Vec<u32>,
 }
 
@@ -99,7 +100,7 @@ impl Clients {
         connected: Connected,
         counted: Option<IpAddr>,
     ) -> u32 {
-        self.metrics.clients_now(matches!(transport, Transport::WebSocket(_))).add(1);
+        clients_now(&self.metrics, &transport).add(1);
         self.last_generation = self.last_generation.wrapping_add(1);
         let key = self.entries.insert(Some(Client {
             transport,
@@ -121,8 +122,7 @@ impl Clients {
     /// Removes a client without channels. Returns the address that it counts against.
     pub fn remove(&mut self, key: u32) -> Option<IpAddr> {
         let client = self.entries.remove(key).expect("the client exists");
-        let is_websocket = matches!(client.transport, Transport::WebSocket(_));
-        self.metrics.clients_now(is_websocket).sub(1);
+        clients_now(&self.metrics, &client.transport).sub(1);
         self.metrics.guests_now.sub(client.guest().is_some().into());
         client.counted()
     }
@@ -152,6 +152,27 @@ impl Clients {
             && session.end(sockets, status)
         {
             self.ended.push(key);
+        }
+    }
+
+    /// Ends an event stream: refuses its request, or ends its response with an event that says why. `response` is JSON.
+    /// No other transport is changed.
+    pub fn end_stream(&mut self, sockets: &mut Sockets, key: u32, status: u16, response: &str) {
+        let Some(&Transport::Events(socket)) = self.get(key).map(|client| &client.transport) else {
+            return;
+        };
+        if sockets.answer(socket, &refusal_of_stream(status, response)) {
+            self.ended.push(key);
+        } else {
+            let error = Body::Json(response.to_owned().into());
+            let last = encoding::push(
+                Serializer::Events,
+                &JoinRef::new(&Ref::NULL, &Ref::NULL),
+                "",
+                event::ERROR,
+                error.as_payload(),
+            );
+            sockets.end_stream(socket, &last.expect("an event carries JSON").into_frame());
         }
     }
 
@@ -308,6 +329,15 @@ impl Clients {
     }
 }
 
+/// The count of open clients with a transport.
+fn clients_now<'a>(metrics: &'a ShardMetrics, transport: &Transport) -> &'a Count {
+    match transport {
+        Transport::WebSocket(_) => &metrics.websockets_now,
+        Transport::LongPoll(_) => &metrics.longpolls_now,
+        Transport::Events(_) => &metrics.streams_now,
+    }
+}
+
 fn entry(entries: &mut Slab<Option<Client>>, key: u32) -> &mut Client {
     entries.get_mut(key).and_then(Option::as_mut).expect("the client exists")
 }
@@ -328,7 +358,6 @@ impl IndexMut<u32> for Clients {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use watchfire_channels::Ref;
     use watchfire_types::SocketId;
 
     use super::*;

@@ -89,7 +89,7 @@ pub(super) const WEBSOCKET: &str = "websocket";
 
 /// A client's request to connect.
 pub(crate) struct ConnectRequest<'a> {
-    /// `websocket` or `longpoll`, as the backend gets it.
+    /// `websocket`, `longpoll` or `events`, as the backend gets it.
     pub transport: &'static str,
     pub query: &'a str,
     pub origin: Option<&'a str>,

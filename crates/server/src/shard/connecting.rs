@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use watchfire_channels::handshake::{is_same_path, negotiate};
 use watchfire_sockets::{Handshake, RequestHead, Route};
 
-use super::client::{ConnectTicket, Ticket};
+use super::client::{ConnectTicket, Opening, Ticket};
 use super::clients::Clients;
 use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, WEBSOCKET, origin_of};
 use super::long_polls::is_session;
 use super::parking::route_parked;
 use super::process_state::ProcessState;
+use super::streams::{STREAM_PATH, route_stream};
 use crate::feature::Verdict;
 use crate::proxies::ForwardedClient;
 use crate::token::{TokenKey, request_token};
@@ -36,6 +37,8 @@ pub(super) fn route_request(
         route_websocket(shared, from, head)
     } else if is_same_path(head.path(), &shared.longpoll_path) {
         route_poll(shared, clients, from, head)
+    } else if is_same_path(head.path(), STREAM_PATH) {
+        route_stream(shared, head, &client_of(shared, from, head))
     } else {
         route_parked(shared, head).unwrap_or(Route::Http)
     }
@@ -80,8 +83,9 @@ fn route_websocket(
             ticket: Ticket::WebSocket { serializer, connected, counted: counted.keep() },
         },
         Ok(Admitted { serializer, connected, counted, question: Some(question) }) => {
-            let handshake = Handshake::new(key, protocol);
-            let waiting = ConnectTicket { handshake, serializer, connected, counted, question };
+            let opening =
+                Opening::WebSocket { handshake: Handshake::new(key, protocol), serializer };
+            let waiting = ConnectTicket { opening, connected, counted, question };
             Route::Park { ticket: Ticket::Connecting(Box::new(waiting)) }
         }
     }

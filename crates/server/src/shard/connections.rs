@@ -35,6 +35,7 @@ impl Connections<'_> {
                 ParkedRequests::has_form(key) || WaitingUpgrades::has_form(key)
             }
             ConnectionState::WebSocket { .. }
+            | ConnectionState::Stream { .. }
             | ConnectionState::Http
             | ConnectionState::Closing => true,
         }
@@ -43,7 +44,9 @@ impl Connections<'_> {
     /// The client of a connection.
     fn client_of(&self, view: &ConnectionView) -> Option<&Client> {
         match view.state {
-            ConnectionState::WebSocket { key } => self.clients.get(key),
+            ConnectionState::WebSocket { key } | ConnectionState::Stream { key } => {
+                self.clients.get(key)
+            }
             ConnectionState::Parked { .. } | ConnectionState::Http | ConnectionState::Closing => {
                 None
             }
@@ -108,7 +111,9 @@ impl Connections<'_> {
         match client {
             ClientId::Socket { slot: index, generation } => {
                 match self.sockets.connection(SocketId { index, generation })?.state {
-                    ConnectionState::WebSocket { key } => Some(key),
+                    ConnectionState::WebSocket { key } | ConnectionState::Stream { key } => {
+                        Some(key)
+                    }
                     _ => None,
                 }
             }
@@ -133,6 +138,7 @@ impl Connections<'_> {
         let client = self.client_of(&view);
         let (transport, state) = match view.state {
             ConnectionState::WebSocket { .. } => ("websocket", "open"),
+            ConnectionState::Stream { .. } => ("events", "open"),
             ConnectionState::Parked { key } if WaitingUpgrades::has_form(key) => {
                 ("http", "waits for the backend")
             }
@@ -243,7 +249,7 @@ fn session_of(clients: &Clients, key: u32, generation: u32) -> Option<(&Client, 
     let client = clients.get(key).filter(|client| client.generation == generation)?;
     match &client.transport {
         Transport::LongPoll(session) => Some((client, session)),
-        Transport::WebSocket(_) => None,
+        Transport::WebSocket(_) | Transport::Events(_) => None,
     }
 }
 

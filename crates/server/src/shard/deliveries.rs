@@ -13,6 +13,7 @@ use super::histories::Histories;
 use super::long_polls::drive_session;
 use super::process_state::ProcessState;
 use super::session::SessionState;
+use super::stream_answers::{STREAM_HEAD, status_of_refusal};
 use super::watched_clients::WatchedClients;
 use crate::channel_api::{
     Body, Broadcast, ChannelAddress, Direction, Encoded, Reply, ReplyTo, encoding,
@@ -21,6 +22,8 @@ use crate::metrics::ShardMetrics;
 
 /// The close code for a disconnect by the application: going away. A client reconnects after it.
 const GOING_AWAY: u16 = 1001;
+/// The reason of the same for an event stream.
+const DISCONNECTED: &str = r#"{"reason":"disconnected by the server"}"#;
 
 /// Sends messages to clients, and keeps those of the clients that an operator watches.
 pub(super) struct Deliveries {
@@ -119,6 +122,7 @@ impl Deliveries {
         });
         metrics.deliveries.add(delivered);
         for key in ended {
+            clients.end_stream(sockets, key, 403, DISCONNECTED);
             clients.end_session(sockets, key, Status::Gone);
         }
         more
@@ -143,12 +147,32 @@ impl Deliveries {
             Transport::WebSocket(socket) => {
                 sockets.send(*socket, &message.into_frame()).ok();
             }
+            Transport::Events(socket) => {
+                sockets.begin_stream(*socket, &STREAM_HEAD);
+                sockets.send(*socket, &message.into_frame()).ok();
+            }
             Transport::LongPoll(_) => match message.into_longpoll_message() {
                 Some(message) => {
                     drive_session(&self.shared, clients, sockets, key, Input::Message(message));
                 }
                 None => self.shared.metrics.refused("binary_not_carried"),
             },
+        }
+    }
+
+    /// Sends the last message of a channel. An event stream, which has no other channel, ends with it.
+    pub fn send_last(
+        &mut self,
+        clients: &mut Clients,
+        sockets: &mut Sockets,
+        key: u32,
+        message: Option<Encoded>,
+    ) {
+        let Transport::Events(socket) = clients[key].transport else {
+            return self.send(clients, sockets, key, message);
+        };
+        if let Some(message) = message {
+            sockets.end_stream(socket, &message.into_frame());
         }
     }
 
@@ -208,6 +232,11 @@ impl Deliveries {
         let client = &clients[key];
         let refusal = self.bytes_refusal(client, reply);
         let reply = refusal.as_ref().unwrap_or(reply);
+        if let (Transport::Events(_), Body::Json(response), "error") =
+            (&client.transport, &reply.response, &*reply.status)
+        {
+            return clients.end_stream(sockets, key, status_of_refusal(response), response);
+        }
         let Message { join_ref, reference, topic, .. } = message;
         let encoded = encoding::reply(client.serializer, join_ref, reference, topic, reply);
         self.send(clients, sockets, key, encoded);
@@ -220,7 +249,8 @@ impl Deliveries {
         let refusal = match (&client.transport, client.serializer) {
             (Transport::LongPoll(_), _) => Body::Json(BINARY_REFUSAL.into()),
             (_, Serializer::V1) => Body::reason("binary cannot be carried by serializer V1"),
-            (Transport::WebSocket(_), Serializer::V2) => return None,
+            (_, Serializer::Events) => Body::reason("binary cannot be carried by an event stream"),
+            (_, Serializer::V2) => return None,
         };
         self.shared.metrics.refused("binary_not_carried");
         Some(Reply::error(refusal))
@@ -245,7 +275,7 @@ fn deliver(
     has_room: bool,
 ) -> Delivered {
     match &mut client.transport {
-        Transport::WebSocket(socket) => {
+        Transport::WebSocket(socket) | Transport::Events(socket) => {
             let Some(frame) = broadcast.frame(client.serializer) else { return Delivered::Done };
             // On overflow, the socket server closes the socket and reports it later.
             match sockets.send_shared(*socket, frame, has_room) {

@@ -141,7 +141,12 @@ impl Histories {
         let mut members = Map::new();
         members.insert("recovered".into(), is_recovered.into());
         members.insert("position".into(), json!(position.map(|position| position.to_string())));
-        Some(Replay { members, messages: fitting.unwrap_or_default() })
+        let mut messages = fitting.unwrap_or_default();
+        // A stream that continues keeps its own id, also one that is ahead of the log here.
+        if client.serializer == Serializer::Events && messages.is_empty() && !is_recovered {
+            messages.extend(position.and_then(encoding::position));
+        }
+        Some(Replay { members, messages })
     }
 
     /// Forgets a channel that has ended. Its topic has `subscribers` left.
@@ -177,7 +182,7 @@ fn encode(serializer: Serializer, topic: &str, messages: &[Positioned]) -> Vec<E
 fn has_room(client: &Client, limits: &Limits, sockets: &Sockets, messages: &[Encoded]) -> bool {
     let bytes: usize = messages.iter().map(Encoded::len).sum();
     match &client.transport {
-        Transport::WebSocket(socket) => {
+        Transport::WebSocket(socket) | Transport::Events(socket) => {
             sockets.queued_bytes(*socket) + bytes <= limits.queued_bytes_max as usize / 2
         }
         // A message is a JSON string there, so its quotes are escaped.

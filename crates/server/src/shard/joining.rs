@@ -3,14 +3,16 @@
 use std::any::Any;
 use std::time::Duration;
 
-use watchfire_channels::{JoinRef, Message, Ref, Serializer};
+use watchfire_channels::{JoinRef, Message, Payload, Ref, Serializer, event};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
-use watchfire_types::Instant;
+use watchfire_types::{Instant, SocketId};
 
 use super::ServerShard;
-use super::client::{Client, Use};
+use super::client::{Client, StreamJoin, StreamTicket, Use};
+use super::connect_rules::ConnectRefusal;
 use super::spans::join_span;
+use super::streams::{add_stream, refuse_stream};
 use super::waiting_joins::{PendingMessage, PendingMessages, ReadyJoin, Wait};
 use crate::channel_api::{
     ChannelAddress, Crash, NotJoined, Outcome, Refusal, Reply, caught, encoding,
@@ -169,6 +171,41 @@ impl ServerShard {
                 channel.joined(states, state, socket).map(|()| Outcome::NoReply)
             });
         }
+    }
+
+    // Joins of event streams.
+
+    /// Joins the client of a request for a stream. Returns its key.
+    pub(super) fn park_stream(
+        &mut self,
+        sockets: &mut Sockets,
+        socket: SocketId,
+        ticket: Result<StreamTicket, ConnectRefusal>,
+    ) -> u32 {
+        match ticket {
+            Ok(StreamTicket { join, connected, counted }) => {
+                let key = add_stream(&mut self.clients, socket, connected, counted.keep());
+                // A channel that ends in its first callback closes the socket, and the close needs the key.
+                sockets.set_parked_key(socket, key);
+                self.join_stream(sockets, key, &join);
+                key
+            }
+            Err(refusal) => {
+                refuse_stream(sockets, socket, refusal);
+                0
+            }
+        }
+    }
+
+    pub(super) fn join_stream(&mut self, sockets: &mut Sockets, key: u32, join: &StreamJoin) {
+        let message = Message {
+            join_ref: Ref::NULL,
+            reference: Ref::NULL,
+            topic: (&*join.topic).into(),
+            event: event::JOIN.into(),
+            payload: Payload::Json(&join.payload),
+        };
+        self.receive(sockets, key, &message);
     }
 
     // Joins that waited.

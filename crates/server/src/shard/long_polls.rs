@@ -95,7 +95,7 @@ impl LongPolls {
 pub(super) fn is_session(clients: &Clients, key: u32, generation: u32) -> bool {
     clients.get(key).is_some_and(|client| match &client.transport {
         Transport::LongPoll(session) => client.generation == generation && !session.is_ending(),
-        Transport::WebSocket(_) => false,
+        Transport::WebSocket(_) | Transport::Events(_) => false,
     })
 }
 
@@ -117,6 +117,6 @@ pub(super) fn drive_session(
 fn session_mut(clients: &mut Clients, key: u32) -> Option<&mut Session> {
     match &mut clients.get_mut(key)?.transport {
         Transport::LongPoll(session) => Some(session),
-        Transport::WebSocket(_) => None,
+        Transport::WebSocket(_) | Transport::Events(_) => None,
     }
 }

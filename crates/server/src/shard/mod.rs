@@ -13,8 +13,8 @@
 //! - `callbacks` runs an application's callbacks;
 //! - `waiting_joins` has the joins that wait, and the messages after them;
 //! - `histories` replays missed messages at a join, on topics with a history;
-//! - `long_polls` has the long-poll sessions, `parking` the requests that features park, `upgrades` those
-//!   that wait until the backend has decided about their clients;
+//! - `long_polls` has the long-poll sessions, `streams` the requests for event streams, `parking` the requests that
+//!   features park, `upgrades` those that wait until the backend has decided about their clients;
 //! - `backpressure` knows whose queues are full and move, and which publishers wait for them;
 //! - `presence_rounds` broadcasts the changes of presence;
 //! - `connection_scan` looks for connections for an operator, who sees them as `connections` shows them,
@@ -69,6 +69,8 @@ mod receiving;
 mod refused_origins;
 mod session;
 mod spans;
+mod stream_answers;
+mod streams;
 mod subscriptions;
 mod upgrades;
 mod waiting_joins;
@@ -107,6 +109,7 @@ pub(crate) use self::connect_rules::{
 pub(crate) use self::process_state::ProcessState;
 pub(crate) use self::refused_origins::RefusedOrigins;
 pub(crate) use self::session::CONTENT_TYPE;
+pub(crate) use self::streams::STREAM_PATH;
 
 /// Messages sent before the event loop handles everything else again.
 const SLICE: usize = 2_000;
@@ -259,6 +262,7 @@ impl ServerShard {
             }
             Ticket::Parked { name, client } => self.parked.park(sockets, socket, &name, client),
             Ticket::Connecting(ticket) => self.upgrades.park(&self.clients, socket, *ticket),
+            Ticket::Stream(ticket) => self.park_stream(sockets, socket, *ticket),
             Ticket::WebSocket { .. } | Ticket::Answered { .. } => {
                 unreachable!("only a ticket of a request that waits parks it")
             }
@@ -273,7 +277,7 @@ impl ServerShard {
             return self.parked.handle_close(sockets, key, socket);
         }
         match self.clients.get(key).map(|client| &client.transport) {
-            Some(Transport::WebSocket(open)) if *open == socket => {
+            Some(Transport::WebSocket(open) | Transport::Events(open)) if *open == socket => {
                 tracing::debug!(?socket, ?cause, "closed");
                 self.remove_client(sockets, key);
             }
@@ -298,7 +302,10 @@ impl ServerShard {
             ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),
             ShardMessage::ContinueJoin { to, info } => self.continue_join(sockets, to, info),
             ShardMessage::ContinueConnect { key, socket, info } => {
-                self.upgrades.decide(&mut self.clients, sockets, key, socket, info);
+                let opened = self.upgrades.decide(&mut self.clients, sockets, key, socket, info);
+                if let Some((key, join)) = opened {
+                    self.join_stream(sockets, key, &join);
+                }
             }
             ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
             ShardMessage::Forward { kind, to, data, ack, arrived } => {

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use watchfire_channels::longpoll::{Frame, Status, decode_body};
-use watchfire_channels::{Action, ConversationLimits, DecodeError, Message, Payload, Serializer};
+use watchfire_channels::{
+    Action, ClientBroadcast, ConversationLimits, DecodeError, Message, Payload, Serializer,
+};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
@@ -38,10 +40,11 @@ impl ServerShard {
         }
         let serializer = client.serializer;
         if serializer == Serializer::V2
-            && let Some(text) = watchfire_channels::broadcast_as_text(bytes)
+            && let Some(broadcast) = watchfire_channels::client_broadcast(bytes)
         {
-            return match text {
-                Ok(text) => self.receive_text(sockets, key, &text),
+            return match broadcast {
+                Ok(ClientBroadcast::Text(text)) => self.receive_text(sockets, key, &text),
+                Ok(ClientBroadcast::Binary(push)) => self.receive_binary(sockets, key, &push),
                 Err(error) => self.reject_message(sockets, key, &error),
             };
         }
@@ -105,12 +108,14 @@ impl ServerShard {
     /// Closes the socket of a client with a code and a reason, or ends its session.
     fn end_client(&mut self, sockets: &mut Sockets, key: u32, code: u16, reason: &str) {
         match self.clients[key].transport {
-            Transport::WebSocket(socket) => sockets.close(socket, code, reason),
+            Transport::WebSocket(socket) | Transport::Events(socket) => {
+                sockets.close(socket, code, reason);
+            }
             Transport::LongPoll(_) => self.clients.end_session(sockets, key, Status::Gone),
         }
     }
 
-    fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
+    pub(super) fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
         self.metrics.messages.add(1);
         let watched = self.deliveries.watched();
         if !watched.is_empty() {
@@ -221,6 +226,10 @@ impl ServerShard {
             watchfire_channels::Refusal::EventTooLong { .. } => "event_too_long",
         });
         let serializer = self.clients[key].serializer;
+        if serializer == Serializer::Events {
+            let reply = Reply::error(Body::Json(refusal.response()));
+            return self.answer(sockets, key, message, &reply);
+        }
         self.send(sockets, key, encoding::refusal(serializer, message, refusal));
     }
 }

@@ -1,4 +1,4 @@
-//! Upgrade requests that wait until the backend has decided about their clients.
+//! Upgrade requests, and requests for event streams, that wait until the backend has decided about their clients.
 //!
 //! Such a request is parked, so it costs its records and the first bytes that its client sends
 //! meanwhile. `hooks.waiting_max` bounds their number, and `hooks.timeout` their time: the thread of
@@ -8,14 +8,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use slab::Slab;
-use watchfire_channels::Serializer;
 use watchfire_hooks::ConnectVerdict;
-use watchfire_sockets::{Handshake, Sockets};
+use watchfire_sockets::Sockets;
 use watchfire_types::SocketId;
 
-use super::client::{ConnectTicket, Transport};
+use super::client::{ConnectTicket, Opening, StreamJoin, Transport};
 use super::clients::Clients;
 use super::process_state::ProcessState;
+use super::streams::{add_stream, refuse_stream};
 use crate::addresses::CountedAddress;
 use crate::channel_api::Connected;
 use crate::hooks::ConnectReply;
@@ -24,7 +24,7 @@ use crate::hooks::ConnectReply;
 /// requests (`parking.rs`).
 const UPGRADE_BIT: u32 = 1 << 30;
 
-/// The upgrade requests about which the backend decides.
+/// The requests about which the backend decides.
 pub(super) struct WaitingUpgrades {
     shared: Arc<ProcessState>,
     waiting: Slab<WaitingUpgrade>,
@@ -32,8 +32,7 @@ pub(super) struct WaitingUpgrades {
 
 struct WaitingUpgrade {
     socket: SocketId,
-    handshake: Handshake,
-    serializer: Serializer,
+    opening: Opening,
     connected: Connected,
     counted: CountedAddress,
 }
@@ -48,17 +47,18 @@ impl WaitingUpgrades {
         key & UPGRADE_BIT != 0
     }
 
-    /// Asks the backend about a client whose upgrade request is parked. Returns its key.
+    /// Asks the backend about a client whose request is parked. Returns its key.
     pub fn park(&mut self, clients: &Clients, socket: SocketId, ticket: ConnectTicket) -> u32 {
-        let ConnectTicket { handshake, serializer, connected, counted, question } = ticket;
-        let waiting = WaitingUpgrade { socket, handshake, serializer, connected, counted };
+        let ConnectTicket { opening, connected, counted, question } = ticket;
+        let waiting = WaitingUpgrade { socket, opening, connected, counted };
         let key = self.waiting.insert(waiting) as u32 | UPGRADE_BIT;
         let to = ConnectReply::Shard { shard: clients.shard(), key, socket };
         self.shared.connect_rules.ask(question, to);
         key
     }
 
-    /// Opens the WebSocket of a request that waited, or refuses it. `info` is the backend's decision.
+    /// Opens the WebSocket of a request that waited, or refuses it. `info` is the backend's decision. Returns the key and
+    /// the join of an event stream, which the caller does.
     pub fn decide(
         &mut self,
         clients: &mut Clients,
@@ -66,21 +66,29 @@ impl WaitingUpgrades {
         key: u32,
         socket: SocketId,
         info: Box<dyn Any + Send>,
-    ) {
-        let Ok(verdict) = info.downcast::<ConnectVerdict>() else { return };
+    ) -> Option<(u32, StreamJoin)> {
+        let verdict = info.downcast::<ConnectVerdict>().ok()?;
         // The client may have gone, or the server drains.
-        let Some(waiting) = self.remove(key, socket) else { return };
-        let WaitingUpgrade { handshake, serializer, connected, counted, .. } = waiting;
-        match self.shared.connect_rules.accept(*verdict, connected) {
-            Ok(connected) => {
+        let WaitingUpgrade { opening, connected, counted, .. } = self.remove(key, socket)?;
+        match (self.shared.connect_rules.accept(*verdict, connected), opening) {
+            (Ok(connected), Opening::Stream(join)) => {
+                let key = add_stream(clients, socket, connected, counted.keep());
+                sockets.set_parked_key(socket, key);
+                return Some((key, join));
+            }
+            (Err(refusal), Opening::Stream(_)) => refuse_stream(sockets, socket, refusal),
+            (Ok(connected), Opening::WebSocket { handshake, serializer }) => {
                 tracing::debug!(?socket, ?serializer, "opened");
                 let transport = Transport::WebSocket(socket);
                 sockets.open_parked(socket, &handshake, || {
                     clients.add(transport, serializer, connected, counted.keep())
                 });
             }
-            Err(refusal) => sockets.refuse_parked(socket, refusal.status(), refusal.body()),
+            (Err(refusal), Opening::WebSocket { .. }) => {
+                sockets.refuse_parked(socket, refusal.status(), refusal.body());
+            }
         }
+        None
     }
 
     /// A client closed its connection before the decision.

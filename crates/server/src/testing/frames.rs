@@ -73,7 +73,9 @@ impl Sent {
             Serializer::V1 => {
                 json!({ "topic": topic, "event": event, "payload": payload, "ref": reference })
             }
-            Serializer::V2 => json!([join_ref, reference, topic, event, payload]),
+            Serializer::V2 | Serializer::Events => {
+                json!([join_ref, reference, topic, event, payload])
+            }
         }
         .to_string()
     }
@@ -105,7 +107,7 @@ pub(crate) fn decode_text(serializer: Serializer, text: &str) -> Option<Received
             let at = |name: &str| &value[name];
             (&Value::Null, at("ref"), at("topic"), at("event"), at("payload"))
         }
-        Serializer::V2 => {
+        Serializer::V2 | Serializer::Events => {
             let all = value.as_array().filter(|all| all.len() == 5)?;
             (&all[0], &all[1], &all[2], &all[3], &all[4])
         }

@@ -3,7 +3,7 @@
 use crate::support;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -20,7 +20,9 @@ use watchfire::{
     ChannelRule, Connected, HistoryRule, Hook, JoinRule, OnFailure, PublishRule, RunningServer,
     Settings,
 };
-use watchfire_testkit::{Client, UPGRADE, eventually, exchange, response, serve_http, text_frame};
+use watchfire_testkit::{
+    Answer, Client, Request, UPGRADE, eventually, exchange, response, serve_http, text_frame,
+};
 
 const HOOK_SECRET: &str = "a secret of hooks of 32 bytes or more";
 /// A timeout that is long enough for a busy machine.
@@ -193,6 +195,45 @@ fn a_join_waits_for_the_backend_while_other_channels_go_on() {
     );
     assert_eq!(metric(&server, "watchfire_hooks_request_seconds_count{hook=\"join\"}"), 1);
     wait_for(&server, "watchfire_hooks_waiting", 0);
+}
+
+#[test]
+fn the_backend_decides_about_the_client_and_the_join_of_a_stream() {
+    let backend = Backend::start();
+    let mut settings = hook_settings(&backend);
+    settings.hooks.connect = true;
+    let server = start(settings);
+    let open = || {
+        let stream = Request::get("/api/stream?topic=quiet:1&seat=7").send(server.address());
+        let stream = stream.expect("it opens");
+        let asked = backend.next_of("connect");
+        assert_eq!(asked.body["transport"], "events");
+        (stream, asked)
+    };
+    let (stream, connect) = open();
+    connect.answer(json!({ "allow": false }));
+    let refused = Answer::read(stream);
+    assert_eq!((refused.status, refused.json()["reason"].as_str()), (403, Some("connect_backend")));
+    let (stream, connect) = open();
+    connect.allow();
+    backend.next_of("join").answer(json!({ "allow": false, "reason": "full" }));
+    let refused = Answer::read(stream);
+    assert_eq!((refused.status, refused.json()["reason"].as_str()), (403, Some("full")));
+    let (stream, connect) = open();
+    connect.allow();
+    let join = backend.next_of("join");
+    assert_eq!(join.body["payload"], json!({ "seat": "7" }));
+    drop(stream);
+    eventually("the client is gone while its join waits", || {
+        metric(&server, "watchfire_channels_joined") == 0
+    });
+    join.allow();
+    let (stream, connect) = open();
+    connect.allow();
+    backend.next_of("join").allow();
+    let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap());
+    assert_eq!(lines.next().as_deref(), Some("HTTP/1.1 200 OK"));
+    assert!(lines.any(|line| line == r#"data: {"status":"ok","response":{}}"#));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod http;
 mod long_poll;
 mod proxies;
 mod rules;
+mod streams;
 mod support;
 mod testing;
 mod tokens;

@@ -20,7 +20,7 @@ const ACCEPT_TURNS_MAX: usize = 1024;
 pub(super) struct Drain {
     began: Instant,
     period: Duration,
-    /// WebSockets that were open when the drain began.
+    /// WebSockets and event streams that were open when the drain began.
     total: usize,
     closed: usize,
     /// The slot to look at next.
@@ -28,7 +28,7 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// The number of WebSockets that should be closed by now.
+    /// The number of these that should be closed by now.
     fn wanted(&self, now: Instant) -> usize {
         let passed = now.since(self.began);
         if passed >= self.period {
@@ -84,7 +84,7 @@ impl<T: SocketHandler> EventLoop<T> {
         self.settle();
     }
 
-    /// Closes WebSockets up to the number that is due now.
+    /// Closes WebSockets and event streams up to the number that is due now.
     pub(super) fn drain_some(&mut self) {
         let Some(mut drain) = self.drain.take() else { return };
         self.disconnect_idle();

@@ -22,7 +22,7 @@ fn input_kind(record: &Record) -> InputKind {
         State::Head { .. } => InputKind::Head,
         State::Parked { .. } => InputKind::Later,
         State::Open(_) | State::Closing(_) => InputKind::Frames,
-        State::ProxyHeader | State::Lingering | State::Dead => InputKind::Ignored,
+        State::ProxyHeader | State::Stream | State::Lingering | State::Dead => InputKind::Ignored,
     }
 }
 

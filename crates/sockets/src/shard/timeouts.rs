@@ -35,6 +35,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use watchfire_types::SocketId;
 
 use super::{EventLoop, TICK};
@@ -43,6 +44,7 @@ use crate::handler::SocketHandler;
 use crate::head::HeadError;
 use crate::limits::SocketLimits;
 use crate::record::{Record, State};
+use crate::response::STREAM_HEARTBEAT;
 
 /// Ticks for one sweep of the whole slab. A pass over a million records takes 2-3 ms.
 const TICKS_PER_PASS: usize = 10;
@@ -58,6 +60,7 @@ pub(super) struct Sweep {
     head: u32,
     keep_alive: u32,
     idle: u32,
+    heartbeat: u32,
     close: u32,
     slow: u32,
 }
@@ -73,7 +76,9 @@ enum Timeout {
     LateHead,
     /// An open WebSocket sent nothing.
     Idle,
-    /// An open WebSocket does not read.
+    /// A proxy, or the kernel, must see that an event stream goes on.
+    Heartbeat,
+    /// An open WebSocket or event stream does not read.
     Slow,
 }
 
@@ -85,6 +90,7 @@ impl Sweep {
             head: in_ticks(limits.head_timeout),
             keep_alive: in_ticks(limits.keep_alive_timeout),
             idle: in_ticks(limits.idle_timeout),
+            heartbeat: in_ticks(limits.idle_timeout / 2),
             close: in_ticks(limits.close_timeout),
             slow: in_ticks(limits.slow_timeout),
         }
@@ -105,6 +111,7 @@ impl Sweep {
             State::Head { held: None, is_reused: true } => (self.keep_alive, Timeout::Ended),
             State::Head { held: None, is_reused: false } => (self.head, Timeout::Ended),
             State::Open(_) => (self.idle, Timeout::Idle),
+            State::Stream => (self.heartbeat, Timeout::Heartbeat),
             State::Closing(_) | State::Lingering => (self.close, Timeout::Ended),
         };
         // Greater, not equal, because both ticks are rounded down.
@@ -158,6 +165,14 @@ impl<T: SocketHandler> EventLoop<T> {
                 self.sockets.count().head_errors.add(1);
                 self.refuse(id, 408, "the request's head took too long");
             }
+            Timeout::Heartbeat => {
+                let tick = self.sockets.tick;
+                if let Some(record) = self.sockets.slab.get_mut(id) {
+                    record.seen = tick;
+                }
+                // A client that does not read is closed as a slow one, and `TCP_USER_TIMEOUT` finds one that is gone.
+                self.sockets.send(id, &Bytes::from_static(STREAM_HEARTBEAT)).ok();
+            }
             Timeout::Idle => self.sockets.close_for(id, CloseCause::Idle, 1001, "idle"),
             Timeout::Slow => self.sockets.close_for(id, CloseCause::Slow, 1013, "slow consumer"),
         }
@@ -202,6 +217,8 @@ mod tests {
         assert_eq!(timeout_of(head(false, true), None, 600), None);
         assert_eq!(timeout_of(head(false, true), None, 601), Some(Timeout::Ended));
         assert_eq!(timeout_of(State::Open(Decoder::default()), None, 601), Some(Timeout::Idle));
+        assert_eq!(timeout_of(State::Stream, None, 300), None);
+        assert_eq!(timeout_of(State::Stream, None, 301), Some(Timeout::Heartbeat));
         assert_eq!(timeout_of(State::Closing(Decoder::default()), None, 51), Some(Timeout::Ended));
         assert_eq!(timeout_of(State::Lingering, None, 51), Some(Timeout::Ended));
         let parked = State::Parked { held: None, keeps_alive: true };
@@ -212,6 +229,7 @@ mod tests {
     fn a_queue_without_progress_is_slow() {
         assert_eq!(timeout_of(State::Open(Decoder::default()), unread(), 300), None);
         assert_eq!(timeout_of(State::Open(Decoder::default()), unread(), 301), Some(Timeout::Slow));
+        assert_eq!(timeout_of(State::Stream, unread(), 301), Some(Timeout::Slow));
         assert_eq!(timeout_of(State::Lingering, unread(), 301), Some(Timeout::Ended));
     }
 }

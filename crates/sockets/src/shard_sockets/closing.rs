@@ -12,12 +12,13 @@ use crate::counters::CloseCause;
 use crate::frame::{Decoder, close_frame};
 use crate::outbound_queue::Sharing;
 use crate::record::State;
+use crate::response::last_event;
 use crate::wire;
 
 impl Sockets {
     /// Closes a WebSocket. A close frame is sent now; the connection ends when the client answers
     /// it or `close_timeout` has passed. [`crate::SocketHandler::handle_close`] is called in this
-    /// turn, with [`CloseCause::ByUs`].
+    /// turn, with [`CloseCause::ByUs`]. The last event of an event stream names the reason.
     ///
     /// An invalid code is replaced by 1001. So is 1000, after which phoenix.js does not reconnect.
     pub fn close(&mut self, socket: SocketId, code: u16, reason: &str) {
@@ -26,8 +27,20 @@ impl Sockets {
         self.close_for(socket, CloseCause::ByUs(code), code, reason);
     }
 
-    /// Sends a close frame to an open WebSocket, and awaits the answer.
+    /// Ends an event stream with this last event. [`crate::SocketHandler::handle_close`] is called in this turn.
+    pub fn end_stream(&mut self, socket: SocketId, last: &Bytes) {
+        if self.is_stream(socket) {
+            self.close_unread(socket, CloseCause::ByUs(1001), last);
+        }
+    }
+
+    fn is_stream(&self, id: SocketId) -> bool {
+        self.slab.get(id).is_some_and(|record| matches!(record.state, State::Stream))
+    }
+
+    /// Sends a close frame to an open WebSocket, and awaits the answer; or the last event of a stream.
     pub(crate) fn close_for(&mut self, id: SocketId, cause: CloseCause, code: u16, reason: &str) {
+        let is_stream = self.is_stream(id);
         let Some(decoder) = self.detach(id, cause) else { return };
         if let Some(record) = self.slab.get_mut(id) {
             record.state = State::Closing(decoder);
@@ -35,10 +48,15 @@ impl Sockets {
         if cause == CloseCause::Slow {
             self.drop_queue(id);
         }
-        self.write_last(id, &close_frame(Some(code), reason));
+        if is_stream {
+            self.write_last(id, &last_event(reason));
+            self.linger(id);
+        } else {
+            self.write_last(id, &close_frame(Some(code), reason));
+        }
     }
 
-    /// Closes a WebSocket whose further bytes are not decoded: after an error or a close frame.
+    /// Closes a WebSocket whose further bytes are not decoded, after an error or a close frame; or a stream.
     pub(crate) fn close_unread(&mut self, id: SocketId, cause: CloseCause, last: &Bytes) {
         if let Some(decoder) = self.detach(id, cause) {
             self.update_partial_bytes(decoder.buffered_bytes(), 0);
@@ -52,7 +70,7 @@ impl Sockets {
         let Some(record) = self.slab.get(id) else { return };
         match record.state {
             State::Dead => return,
-            State::Open(_) => {
+            State::Open(_) | State::Stream => {
                 let held = self.detach(id, CloseCause::ByPeer).map_or(0, |d| d.buffered_bytes());
                 self.update_partial_bytes(held, 0);
             }
@@ -103,15 +121,19 @@ impl Sockets {
         }
     }
 
-    /// Detaches an open WebSocket from its handler.
+    /// Detaches an open WebSocket, or an event stream, from its handler.
     fn detach(&mut self, id: SocketId, cause: CloseCause) -> Option<Decoder> {
+        let counters = self.counters.shard(self.shard);
         let record = self.slab.get_mut(id)?;
-        let State::Open(decoder) = &mut record.state else { return None };
-        let decoder = std::mem::take(decoder);
+        let (decoder, now) = match &mut record.state {
+            State::Open(decoder) => (std::mem::take(decoder), &counters.websockets_now),
+            State::Stream => (Decoder::default(), &counters.streams_now),
+            _ => return None,
+        };
+        now.sub(1);
         record.seen = self.tick;
         record.state = State::Closing(Decoder::default());
-        self.websockets -= 1;
-        self.count().websockets_now.sub(1);
+        self.open -= 1;
         self.count().closed(cause);
         self.pending_closes.push_back((id, cause));
         Some(decoder)

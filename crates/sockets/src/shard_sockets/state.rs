@@ -43,7 +43,8 @@ pub struct Sockets {
     pub(super) now: Instant,
     /// Tenths of a second since the clock's start; stored in records instead of an instant.
     pub(crate) tick: u32,
-    pub(super) websockets: usize,
+    /// Open WebSockets and event streams.
+    pub(super) open: usize,
     pub(super) parked: usize,
     pub(super) partial_bytes: usize,
     /// Clients' addresses by slot, for connections that are not from the address of their client.
@@ -87,7 +88,7 @@ impl Sockets {
             clock,
             now: Instant::ZERO,
             tick: 0,
-            websockets: 0,
+            open: 0,
             parked: 0,
             partial_bytes: 0,
             clients: HashMap::new(),
@@ -118,12 +119,13 @@ impl Sockets {
         self.shard
     }
 
+    /// The number of open WebSockets and event streams.
     pub fn len(&self) -> usize {
-        self.websockets
+        self.open
     }
 
     pub fn is_empty(&self) -> bool {
-        self.websockets == 0
+        self.open == 0
     }
 
     pub fn parked(&self) -> usize {
@@ -222,9 +224,15 @@ impl Sockets {
     }
 
     pub(crate) fn note_opened(&mut self) {
-        self.websockets += 1;
+        self.open += 1;
         self.count().websockets.add(1);
         self.count().websockets_now.add(1);
+    }
+
+    pub(super) fn note_stream(&mut self) {
+        self.open += 1;
+        self.count().streams.add(1);
+        self.count().streams_now.add(1);
     }
 
     pub(crate) fn note_parked(&mut self) {

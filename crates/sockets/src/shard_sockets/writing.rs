@@ -31,7 +31,8 @@ pub enum OfferError {
 }
 
 impl Sockets {
-    /// Sends one or more complete frames, including their headers, to an open WebSocket.
+    /// Sends one or more complete frames, including their headers, to an open WebSocket; or complete events to an
+    /// event stream.
     ///
     /// If the queue would exceed `queued_bytes_max` and does not move, or would exceed four times as
     /// much, the socket is closed with 1013, and [`crate::SocketHandler::handle_close`] is called with
@@ -104,16 +105,43 @@ impl Sockets {
     }
 
     /// Answers a parked GET with a complete HTTP response, head and body. The connection then
-    /// awaits its next request. The handler must not use the id any more.
-    pub fn answer(&mut self, socket: SocketId, response: &[Bytes]) {
-        let Some((held, keeps_alive)) = self.unpark(socket) else { return };
-        let Some(record) = self.slab.get_mut(socket) else { return };
+    /// awaits its next request. The handler must not use the id any more. Returns false if the request is not parked.
+    pub fn answer(&mut self, socket: SocketId, response: &[Bytes]) -> bool {
+        let Some((held, keeps_alive)) = self.unpark(socket) else { return false };
+        let Some(record) = self.slab.get_mut(socket) else { return false };
         record.state = State::Head { held, is_reused: true };
         if self.write_response(socket, response) {
             match keeps_alive && !self.is_draining {
                 true => self.resumed.push(socket),
                 false => self.linger(socket),
             }
+        }
+        true
+    }
+
+    /// Begins the response to a parked GET, with this head: an event stream, which takes frames as a WebSocket does,
+    /// gets a comment in each half of `idle_timeout`, and ends with the connection. A request that is not parked is left
+    /// alone: it has a stream already, or has gone.
+    pub fn begin_stream(&mut self, socket: SocketId, head: &Bytes) {
+        let Some((held, _)) = self.unpark(socket) else { return };
+        self.update_partial_bytes(held.map_or(0, |held| held.bytes.capacity()), 0);
+        let Some(record) = self.slab.get_mut(socket) else { return };
+        record.state = State::Stream;
+        // A stream has no further request whose client must be known.
+        self.forget_client(socket);
+        self.note_stream();
+        if self.write_response(socket, std::slice::from_ref(head)) && self.is_draining {
+            // A drain visits only the sockets that were open when it began.
+            self.close_for(socket, CloseCause::Drained, 1012, "the server restarts");
+        }
+    }
+
+    /// Replaces the key of a parked request.
+    pub fn set_parked_key(&mut self, socket: SocketId, key: u32) {
+        if let Some(record) = self.slab.get_mut(socket)
+            && matches!(record.state, State::Parked { .. })
+        {
+            record.key = key;
         }
     }
 

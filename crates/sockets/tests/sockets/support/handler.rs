@@ -107,7 +107,7 @@ impl SocketHandler for TestHandler {
 
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
         match ticket {
-            Ticket::AtOnce => sockets.answer(socket, &answer("at once")),
+            Ticket::AtOnce => assert!(sockets.answer(socket, &answer("at once"))),
             _ => {
                 self.parked.push(socket);
                 let _ = self.events.send(Event::Parked(self.shard, socket));
