@@ -161,6 +161,17 @@ impl<D> Hub<D> {
         occupied.map(|topic| (topic.name.as_str(), topic.members.as_slice().len()))
     }
 
+    /// A number above every slot of a topic, for a walk in pieces.
+    pub fn topic_slots(&self) -> usize {
+        self.topics.slots()
+    }
+
+    /// The topic in a slot, and its number of subscriptions.
+    pub fn topic_at(&self, slot: u32) -> Option<(&str, usize)> {
+        let topic = self.topics.get(slot).filter(|topic| topic.is_occupied())?;
+        Some((topic.name.as_str(), topic.members.as_slice().len()))
+    }
+
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub use watchfire::internal::{
-    Direction, FoundConnection, FoundConnections, TcpFigures, WatchedMessage, WatchedMessages,
+    Direction, FoundConnection, FoundConnections, FoundTopic, FoundTopics, TcpFigures,
+    WatchedMessage, WatchedMessages,
 };
 
 /// `/admin/state`: one machine in the last second.
@@ -133,20 +134,6 @@ pub struct Event {
     pub time_ms: u64,
     pub kind: String,
     pub text: String,
-}
-
-/// `/admin/topics`: those with the most subscribers first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Topics {
-    pub topics: Vec<TopicUse>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TopicUse {
-    pub topic: String,
-    pub subscribers: u64,
 }
 
 #[cfg(test)]

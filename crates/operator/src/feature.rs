@@ -36,7 +36,7 @@ const NOT_FOUND: &str =
 
 /// A hash of samples of all messages between the parts of this crate in several processes. A part with another
 /// format is another part, which an older process does not have.
-const FORMAT: u64 = 0xee56_28f9_5229_a25e;
+const FORMAT: u64 = 0xc842_ef6e_17f8_c3ca;
 
 /// The file of the operator's history, in the service's state folder.
 const HISTORY_FILE: &str = "operator-history";

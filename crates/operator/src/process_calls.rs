@@ -295,7 +295,7 @@ impl ClusterPart for ProcessCalls {
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
-    let topics = ClientCall::Topics { prefix: "p".into(), count: 3 };
+    let topics = ClientCall::Topics(watchfire::internal::TopicQuery::default());
     let mut all = vec![
         samples!(enum Call:
             Call::State,

@@ -1,8 +1,6 @@
 //! The operator's calls over HTTP: JSON under `/admin`, beside `/metrics`.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use watchfire::internal::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
-    NotAConnection, WatchAnswer,
+    FoundTopics, NotAConnection, TopicOrder, TopicQuery, WatchAnswer,
 };
 use watchfire_tracker::network_of;
 
-use super::answers::{TopicUse, Topics};
 use super::client_call::ClientCall;
 use super::denied_addresses::TooManyDenied;
 use super::figures::Step;
@@ -303,35 +300,25 @@ fn parse_address(text: &str) -> Result<IpAddr, Refusal> {
 #[serde(default, deny_unknown_fields)]
 struct TopicParams {
     machine: String,
+    sort: TopicOrder,
     prefix: String,
     limit: Option<usize>,
 }
 
 async fn topics(
     State(calls): State<Arc<ProcessCalls>>,
-    Params(TopicParams { machine, prefix, limit }): Params<TopicParams>,
+    Params(TopicParams { machine, sort, prefix, limit }): Params<TopicParams>,
 ) -> Answer {
     let limit = check_limit(limit)?;
     let machine = find(&calls, &machine)?;
-    // A topic may be large only in the sum of several processes, so each names more than are shown.
-    let count = limit * 4;
-    let texts =
-        calls.call_all(&machine, &Call::Clients(ClientCall::Topics { prefix, count })).await;
+    // A topic may be large only in the sum of several parts, so each names more than are shown.
+    let query = TopicQuery { sort, limit: limit * 4, prefix };
+    let texts = calls.call_all(&machine, &Call::Clients(ClientCall::Topics(query))).await;
     if texts.is_empty() {
         return Err(NO_ANSWER);
     }
-    let mut sums = BTreeMap::<String, u64>::new();
-    for text in &texts {
-        let topics: Vec<(String, u64)> = serde_json::from_str(text).unwrap_or_default();
-        for (topic, subscribers) in topics {
-            *sums.entry(topic).or_default() += subscribers;
-        }
-    }
-    let uses = sums.into_iter().map(|(topic, subscribers)| TopicUse { topic, subscribers });
-    let mut topics: Vec<_> = uses.collect();
-    topics.sort_by_key(|topic| Reverse(topic.subscribers));
-    topics.truncate(limit);
-    Ok(Json(Topics { topics }).into_response())
+    let parts = texts.iter().filter_map(|text| serde_json::from_str(text).ok());
+    Ok(Json(FoundTopics::merged(parts, sort, limit)).into_response())
 }
 
 #[derive(Deserialize)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 pub use ratatui::crossterm::event::KeyCode as Key;
 use strum::{IntoStaticStr, VariantArray};
-use watchfire_operator::answers::{Event, State, TopicUse};
+use watchfire_operator::answers::{Event, FoundTopic, State};
 
 use super::charts::Charts;
 use super::connection_list::{ConnectionList, Details, Watched};
-use super::question::{Answer, Failure, Filter, Kind, Order, Question, after};
+use super::question::{Answer, Failure, Filter, Kind, Order, Question, TopicQuery, after};
 use super::questions_open::OpenQuestions;
 
 /// How often [`Input::Tick`] is expected.
@@ -92,8 +92,8 @@ pub struct Session {
     pub state: Option<State>,
     pub charts: Charts,
     pub connections: ConnectionList,
-    pub topics: Option<Vec<TopicUse>>,
-    pub topic_prefix: String,
+    pub topics: Option<Vec<FoundTopic>>,
+    pub topic_query: TopicQuery,
     pub topic_rows: Rows,
     pub process_rows: Rows,
     /// The newest event first.
@@ -190,8 +190,8 @@ impl Session {
                 }
             },
             Screen::Topics => {
-                let prefix = self.topic_prefix.clone();
-                self.ask(Question::Topics { machine, prefix });
+                let query = self.topic_query.clone();
+                self.ask(Question::Topics { machine, query });
             }
             Screen::Events => self.ask(Question::Events { machine }),
         }
@@ -244,8 +244,8 @@ impl Session {
             Question::Connection { id } | Question::Messages { id, .. } => {
                 self.connections.details.as_ref().is_some_and(|details| details.id == *id)
             }
-            Question::Topics { machine, prefix } => {
-                *machine == self.machine && *prefix == self.topic_prefix
+            Question::Topics { machine, query } => {
+                *machine == self.machine && *query == self.topic_query
             }
             Question::Disconnect { .. } => true,
         }
@@ -448,7 +448,7 @@ impl Session {
     fn handle_topics_key(&mut self, key: Key) {
         let topics = self.topics.as_deref().unwrap_or_default();
         match key {
-            Key::Char('/') => self.prompt = Some(Prompt::Prefix(self.topic_prefix.clone())),
+            Key::Char('/') => self.prompt = Some(Prompt::Prefix(self.topic_query.prefix.clone())),
             Key::Enter => {
                 let Some(selected) = topics.get(self.topic_rows.at) else { return };
                 self.connections.query.filter = Filter::Topic(selected.topic.clone());
@@ -456,13 +456,24 @@ impl Session {
                 self.connections.clear();
                 self.choose_screen(Screen::Connections);
             }
-            Key::Esc if !self.topic_prefix.is_empty() => self.search_topics(String::new()),
+            Key::Char('<') | Key::Left => self.sort_topics(-1),
+            Key::Char('>') | Key::Right => self.sort_topics(1),
+            Key::Esc if !self.topic_query.prefix.is_empty() => self.filter_topics(String::new()),
             _ => self.topic_rows.move_by(rows_of(key), topics.len()),
         }
     }
 
-    fn search_topics(&mut self, prefix: String) {
-        self.topic_prefix = prefix;
+    fn sort_topics(&mut self, steps: isize) {
+        self.topic_query.order = after(self.topic_query.order, steps);
+        self.search_topics();
+    }
+
+    fn filter_topics(&mut self, prefix: String) {
+        self.topic_query.prefix = prefix;
+        self.search_topics();
+    }
+
+    fn search_topics(&mut self) {
         self.topics = None;
         self.topic_rows = Rows::default();
         self.refresh_screen();
@@ -484,7 +495,7 @@ impl Session {
                 self.connections.query.filter = filter;
                 self.search_connections();
             }
-            (Prompt::Prefix(prefix), Key::Enter) => self.search_topics(prefix),
+            (Prompt::Prefix(prefix), Key::Enter) => self.filter_topics(prefix),
             (Prompt::Filter(filter), Key::Tab) => {
                 self.prompt = Some(Prompt::Filter(filter.toggled()));
             }

@@ -15,10 +15,16 @@ const SORTS = {
   received_bytes: 'Received bytes',
   channels: 'Channels',
 }
+const TOPIC_SORTS = { subscribers: 'Subscribers', messages: 'Messages a second', bytes: 'Bytes a second' }
 const LIMITS = { 20: '20', 50: '50', 100: '100', 200: '200' }
 
 /** The values that these options of a link may have. */
-export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSPORTS), limit: Object.keys(LIMITS) }
+export const CHOICES = {
+  sort: Object.keys(SORTS),
+  order: Object.keys(TOPIC_SORTS),
+  transport: Object.keys(TRANSPORTS),
+  limit: Object.keys(LIMITS),
+}
 
 /** A field for text of a client. The option stays as it is until the person edits the field, which cannot hold every text. */
 function field(label, onChange) {
@@ -185,18 +191,24 @@ function firstTopics([topics, channels]) {
 export class TopicsView extends ListView {
   constructor(app, dialog) {
     const controls = {
+      order: select('Sort by', TOPIC_SORTS, (order) => app.choose({ order })),
       prefix: field('Topic begins with', (prefix) => app.choose({ prefix })),
       limit: select('Rows', LIMITS, (limit) => app.choose({ limit })),
     }
     const open = (row) => dialog.open(`topic ${row.topic}`, () => new TopicDetail(app, row))
     const table = new Table({
-      caption: 'Topics, those with the most subscribers first',
+      caption: 'Topics',
       empty: 'No topic matches.',
       keyOf: ({ topic }) => topic,
+      onSort: (order) => app.choose({ order }),
       onRow: open,
       columns: [
         { label: 'Topic', isHeader: true, isLong: true, value: ({ topic }) => topic, nodes: opener },
-        numbers('Subscribers', ({ subscribers }) => format('count', subscribers)),
+        numbers('Subscribers', ({ subscribers }) => format('count', subscribers), 'subscribers'),
+        numbers('Messages', ({ messages }) => format('rate', messages), 'messages'),
+        numbers('Bytes', ({ bytes }) => format('byte_rate', bytes), 'bytes'),
+        { label: 'Owner', text: ownerOf },
+        numbers('History', ({ kept }) => (kept === null ? 'None' : format('count', kept))),
       ],
     })
     super(app, 'Topics', controls, table, dialog)
@@ -204,12 +216,16 @@ export class TopicsView extends ListView {
 
   async load(signal) {
     const { options } = this.app
-    const { machine, limit, prefix } = options
-    const { topics } = await this.app.api.get('/admin/topics', { machine, limit, prefix }, signal)
-    this.table.update(topics)
-    return counted(topics.length, 'topic')
+    const { machine, order, limit, prefix } = options
+    this.table.markSorted(order)
+    const answer = await this.app.api.get('/admin/topics', { machine, sort: order, limit, prefix }, signal)
+    this.table.update(answer.topics)
+    return `${counted(answer.topics.length, 'topic')}, read in ${format('seconds', answer.scan_micros / 1e6)}`
   }
 }
+
+/** The event loop with the most subscribers, and how many others have some. */
+const ownerOf = ({ owner, loops }) => (loops > 1 ? `${owner} and ${counted(loops - 1, 'other')}` : owner)
 
 /** The whole name of a topic. */
 class TopicDetail {

@@ -133,10 +133,55 @@ fn connections_are_found_by_order_topic_and_address() {
     assert_eq!(status, 404);
 
     let topics = read(&server, "/admin/topics?limit=2");
-    assert_eq!(topics["topics"][0], json!({ "topic": "rooms:0", "subscribers": 30 }));
-    assert_eq!(topics["topics"][1], json!({ "topic": "rooms:1", "subscribers": 24 }));
+    let sizes = |found: &Value| {
+        let rows = found["topics"].as_array().unwrap().iter();
+        let size = |row: &Value| (row["topic"].clone(), row["subscribers"].clone());
+        rows.map(size).collect::<Vec<_>>()
+    };
+    let expected = [(json!("rooms:0"), json!(30)), (json!("rooms:1"), json!(24))];
+    assert_eq!(sizes(&topics), expected);
+    let first = &topics["topics"][0];
+    assert_eq!((&first["loops"], &first["kept"]), (&json!(2), &Value::Null), "{first}");
+    let owned = first["owned"].as_u64().unwrap();
+    let owner = first["owner"].as_str().unwrap();
+    assert!((15..30).contains(&owned) && ["0/0", "0/1"].contains(&owner), "{first}");
     let one = read(&server, "/admin/topics?prefix=rooms:4");
-    assert_eq!(one["topics"], json!([{ "topic": "rooms:4", "subscribers": 6 }]));
+    assert_eq!(sizes(&one), [(json!("rooms:4"), json!(6))]);
+}
+
+#[test]
+fn the_busiest_topic_is_found_by_its_messages_and_the_heaviest_by_its_bytes() {
+    let server = start(rooms());
+    let mut quiet: Vec<Client> = (0..5).map(|_| Client::connect(server.address())).collect();
+    quiet.iter_mut().for_each(|client| _ = client.join("rooms:quiet", json!({})));
+    let mut client = Client::connect(server.address());
+    client.join("rooms:busy", json!({}));
+    client.join("rooms:heavy", json!({}));
+    let mut found_while_sending = |sort: &str, topic: &str| {
+        find(topic, || {
+            for _ in 0..4 {
+                client.push("rooms:busy", "new_msg", json!({ "body": "x" }));
+            }
+            client.push("rooms:heavy", "new_msg", json!({ "body": "x".repeat(4_000) }));
+            let found =
+                read(&server, &format!("/admin/topics?sort={sort}&limit=2"))["topics"].take();
+            let is_first = found[0]["topic"] == topic && found[0][sort].as_f64() > Some(0.0);
+            is_first.then_some(found)
+        })
+    };
+    let busiest = found_while_sending("messages", "rooms:busy");
+    assert!(busiest[0]["messages"].as_f64() > busiest[1]["messages"].as_f64(), "{busiest}");
+    let heaviest = found_while_sending("bytes", "rooms:heavy");
+    assert_eq!(heaviest[1]["topic"], "rooms:busy", "{heaviest}");
+    let largest = read(&server, "/admin/topics?limit=1")["topics"].take();
+    assert_eq!(
+        (&largest[0]["topic"], &largest[0]["subscribers"]),
+        (&json!("rooms:quiet"), &json!(5))
+    );
+    let rate = busiest[0]["messages"].as_f64().unwrap();
+    read_until(&server, "/admin/topics?sort=messages", |found| {
+        found["topics"][0]["messages"].as_f64() < Some(rate / 4.0)
+    });
 }
 
 #[test]
@@ -331,6 +376,7 @@ fn bad_parameters_get_clear_errors() {
         ("/admin/connections?limit=100000000000000000000", "limit"),
         ("/admin/connections?colour=red", "colour"),
         ("/admin/topics?limit=201", "limit must be from 1 to 200"),
+        ("/admin/topics?sort=beauty", "beauty"),
         ("/admin/history?step=year", "year"),
         ("/admin/history?after=yesterday", "after"),
     ] {

@@ -203,6 +203,10 @@ impl<S: Source> Storage for Following<S> {
         self.answer_readers();
     }
 
+    fn kept(&self, topic: &str) -> usize {
+        self.followers.lock().kept(topic)
+    }
+
     fn add_shard(&self, topic: &str) {
         if let Some(bounds) = self.topics.bounds(topic) {
             self.with(|followers, now| followers.add_shard(now, topic, bounds));

@@ -15,6 +15,7 @@ use super::client::{
     id_of_topic, id_topic,
 };
 use super::subscriptions::SubscriptionRecords;
+use super::topic_traffic::{Rates, TopicTraffic};
 use crate::channel_api::{Broadcast, ChannelAddress, Connected, Encoded};
 use crate::metrics::ShardMetrics;
 
@@ -30,6 +31,7 @@ pub(super) struct Clients {
     hub: Hub<Arc<Broadcast>>,
     /// A record for each of the hub's subscriptions, by the subscription's index.
     records: SubscriptionRecords,
+    traffic: TopicTraffic,
     /// The keys of clients whose long-poll session ended in this call of the event loop.
     ended: Vec<u32>,
 }
@@ -67,6 +69,7 @@ impl Clients {
             last_generation: 0,
             hub: Hub::new(seed, HubLimits::default()),
             records: SubscriptionRecords::default(),
+            traffic: TopicTraffic::default(),
             ended: Vec::new(),
         }
     }
@@ -285,6 +288,22 @@ impl Clients {
         encode(self[key].serializer, topic, &channel.join_ref)
     }
 
+    // Traffic.
+
+    /// What passes through the topics.
+    pub fn traffic(&mut self) -> &mut TopicTraffic {
+        &mut self.traffic
+    }
+
+    pub fn rates(&self, topic: &str) -> Rates {
+        self.traffic.rates(topic)
+    }
+
+    /// Counts a message of a channel.
+    pub fn note_traffic(&mut self, id: SubscriptionId, bytes: usize) {
+        self.traffic.note(self.hub.topic_of(id), 1, bytes as u64);
+    }
+
     // Broadcasts.
 
     /// Queues a broadcast for the subscribers of its topic.
@@ -297,14 +316,18 @@ impl Clients {
         &mut self,
         budget: usize,
         mut visit: impl FnMut(Recipient<'_>, &Arc<Broadcast>),
-        finished: impl FnMut(Arc<Broadcast>, u32),
+        mut finished: impl FnMut(Arc<Broadcast>, u32),
     ) -> bool {
-        let Clients { hub, entries, records, .. } = self;
+        let Clients { hub, entries, records, traffic, .. } = self;
         let visit = |subscription, key, broadcast: &Arc<Broadcast>| {
             let (client, record) = (entry(entries, key), &records[subscription]);
             visit(Recipient { key, client, subscription, record }, broadcast);
         };
-        hub.deliver(budget, visit, finished)
+        hub.deliver(budget, visit, |broadcast, subscribers| {
+            let all = u64::from(subscribers);
+            traffic.note(&broadcast.topic, all, all * broadcast.body.len() as u64);
+            finished(broadcast, subscribers);
+        })
     }
 }
 

@@ -59,6 +59,11 @@ impl Histories {
         self.history.as_ref().filter(|history| history.has(topic))
     }
 
+    /// The kept messages of a topic that this process knows. `None`: the topic has no history.
+    pub fn kept(&self, topic: &str) -> Option<u64> {
+        Some(self.history_of(topic)?.kept(topic) as u64)
+    }
+
     /// Whether a join has to wait for the log of its topic.
     pub fn lacks_log(&self, topic: &str) -> bool {
         self.history_of(topic).is_some_and(|history| !history.open(topic))

@@ -17,8 +17,8 @@
 //!   that wait until the backend has decided about their clients;
 //! - `backpressure` knows whose queues are full and move, and which publishers wait for them;
 //! - `presence_rounds` broadcasts the changes of presence;
-//! - `connection_scan` looks for connections for an operator, who sees them as `connections` shows them,
-//!   and `watched_clients` keeps the last messages of a few.
+//! - `connection_scan` looks for connections and topics for an operator, who sees them as `connections` shows
+//!   them, with the rates of `topic_traffic`; `watched_clients` keeps the last messages of a few.
 //!
 //! `connecting` routes requests, and `connect_rules` decides whether their clients may connect.
 //!
@@ -70,6 +70,7 @@ mod refused_origins;
 mod session;
 mod spans;
 mod subscriptions;
+mod topic_traffic;
 mod upgrades;
 mod waiting_joins;
 mod watched_clients;
@@ -328,6 +329,7 @@ impl ServerShard {
         self.long_polls.sweep(&mut self.clients, sockets, now);
         self.parked.sweep(sockets, now);
         self.deliveries.watched().end_silent(now);
+        self.clients.traffic().handle_tick(now);
         self.metrics.topics_now.set(self.clients.hub().topics() as u64);
         // The first shard also does the work of the whole process.
         if self.id == ShardId(0) {
@@ -352,7 +354,7 @@ impl ServerShard {
         let ServerShard { clients, deliveries, histories, backpressure, scans, .. } = self;
         let has_deliveries =
             deliveries.deliver_slice(clients, histories, backpressure, sockets, SLICE);
-        let has_scans = scans.run_slice(clients, sockets);
+        let has_scans = scans.run_slice(clients, histories, sockets);
         if has_deliveries || !self.presence_rounds.is_running() {
             return has_deliveries || has_scans;
         }

@@ -1,6 +1,5 @@
 //! Questions about this shard's clients, from other threads.
 
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -25,8 +24,9 @@ impl ServerShard {
             ShardQuestion::Topics { prefix, after, count } => {
                 ShardAnswer::Topics(first_topics(self.clients.hub(), prefix, after, *count))
             }
-            ShardQuestion::LargestTopics { prefix, count } => {
-                ShardAnswer::Topics(largest_topics(self.clients.hub(), prefix, *count))
+            ShardQuestion::FindTopics(query) => {
+                let search = Search::Topics(query.clone());
+                return self.scans.begin(sockets, asked, search);
             }
             ShardQuestion::Connections(query) => {
                 let search = Search::List(query.clone());
@@ -93,20 +93,4 @@ fn first_topics<D>(hub: &Hub<D>, prefix: &str, after: &str, count: usize) -> Vec
     }
     let first = first.into_sorted_vec().into_iter();
     first.map(|(topic, subscribers)| (topic.to_owned(), subscribers as u64)).collect()
-}
-
-/// The topics with the most subscribers that begin with `prefix`. Reads the names of all topics, and
-/// keeps `count` of them.
-fn largest_topics<D>(hub: &Hub<D>, prefix: &str, count: usize) -> Vec<(String, u64)> {
-    let mut largest = BinaryHeap::with_capacity(count + 1);
-    for (topic, subscribers) in hub.topic_sizes() {
-        if !is_id_topic(topic) && topic.starts_with(prefix) {
-            largest.push(Reverse((subscribers, topic)));
-            if largest.len() > count {
-                largest.pop();
-            }
-        }
-    }
-    let largest = largest.into_sorted_vec().into_iter();
-    largest.map(|Reverse((subscribers, topic))| (topic.to_owned(), subscribers as u64)).collect()
 }

@@ -23,13 +23,13 @@ const HELP: &[&str] = &[
     "m               next machine",
     "q, Ctrl-C       quit; Ctrl-L draws the screen again",
     "Up, Down, j, k  move; also Page Up, Page Down, Home, End",
-    "",
     "Connections     Enter: details  x: disconnect",
     "                in details: w watches messages",
     "                / filter by topic or address  t transport",
     "      order     b queued  w wait  i idle  s sent",
     "                r received  c channels  < > the next one",
     "Topics          Enter: connections of it  / prefix",
+    "                < > order",
 ];
 
 pub fn draw(frame: &mut Frame<'_>, session: &Session, theme: &Theme, now: Duration) {
@@ -155,7 +155,7 @@ fn draw_keys(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) 
     let of_screen = match (session.screen, &session.connections.details) {
         (Screen::Connections, Some(_)) => "Esc back  w messages  x disconnect  ",
         (Screen::Connections, None) => "Enter details  x disconnect  / filter  < > sort  ",
-        (Screen::Topics, _) => "Enter connections  / prefix  ",
+        (Screen::Topics, _) => "Enter connections  / prefix  < > sort  ",
         (Screen::Home | Screen::Processes | Screen::Events, _) => "1-5 screen  ",
     };
     let machine = if session.machine_count() > 1 { "m machine  " } else { "" };

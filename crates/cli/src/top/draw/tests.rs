@@ -6,12 +6,12 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 use watchfire_operator::answers::{
-    Event, FoundConnection, FoundConnections, History, LimitUse, Process, State, Table,
-    TableColumn, TcpFigures, TopicUse, Trouble,
+    Event, FoundConnection, FoundConnections, FoundTopic, History, LimitUse, Process, State, Table,
+    TableColumn, TcpFigures, Trouble,
 };
 
 use super::{Theme, draw};
-use crate::top::question::{Answer, ConnectionQuery, Failure, Question};
+use crate::top::question::{Answer, ConnectionQuery, Failure, Question, TopicQuery};
 use crate::top::session::{Input, Key, Session};
 
 const NOW: Duration = Duration::from_secs(100);
@@ -295,8 +295,16 @@ fn hostile_texts_cannot_act_on_the_terminal() {
     assert_harmless(&session);
 
     press(&mut session, "3");
-    let topics = Question::Topics { machine: String::new(), prefix: String::new() };
-    let topic = TopicUse { topic: long.clone(), subscribers: u64::MAX };
+    let topics = Question::Topics { machine: String::new(), query: TopicQuery::default() };
+    let topic = FoundTopic {
+        topic: long.clone(),
+        subscribers: u64::MAX,
+        messages: f64::MAX,
+        bytes: f64::MAX,
+        owner: long.clone(),
+        loops: u64::MAX,
+        ..FoundTopic::default()
+    };
     answer(&mut session, topics, Answer::Topics(vec![topic]));
     assert_harmless(&session);
     press(&mut session, "/");
@@ -318,16 +326,22 @@ fn hostile_texts_cannot_act_on_the_terminal() {
 fn a_hostile_topic_stays_readable_and_in_its_place() {
     let mut session = session_with(state());
     press(&mut session, "3");
-    let topics = Question::Topics { machine: String::new(), prefix: String::new() };
-    let topic = |topic: &str, subscribers| TopicUse { topic: topic.into(), subscribers };
+    let topics = Question::Topics { machine: String::new(), query: TopicQuery::default() };
+    let topic = |topic: &str, subscribers| FoundTopic {
+        topic: topic.into(),
+        subscribers,
+        messages: 2.5,
+        bytes: 2048.0,
+        ..FoundTopic::default()
+    };
     let found = vec![topic(HOSTILE, 1_000), topic("rooms:1", 1)];
     answer(&mut session, topics, Answer::Topics(found));
     let lines = lines(&session, 80, 24);
     assert_eq!(lines[2], "The 2 largest topics");
     assert!(lines[4].starts_with(
-        "       1,000 ␛[2J␛]0;t␇␍␊\u{fffd}31m\u{fffd}evil\u{fffd}\u{fffd}👩\u{fffd}👩日本e"
+        "       1,000       2.5    2.0 KiB ␛[2J␛]0;t␇␍␊\u{fffd}31m\u{fffd}evil\u{fffd}\u{fffd}👩\u{fffd}👩日本e"
     ));
-    assert_eq!(lines[5], "           1 rooms:1");
+    assert_eq!(lines[5], "           1       2.5    2.0 KiB rooms:1");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use watchfire_operator::answers::{
 };
 
 use super::*;
-use crate::top::question::{ConnectionQuery, Transport};
+use crate::top::question::{ConnectionQuery, TopicOrder, Transport};
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -293,24 +293,32 @@ fn only_a_yes_disconnects_and_only_the_connection_in_the_question() {
     assert_eq!(session.notice(), None);
 }
 
+fn topics_by(query: TopicQuery) -> Question {
+    Question::Topics { machine: String::new(), query }
+}
+
 #[test]
 fn enter_on_a_topic_shows_its_connections() {
     let mut session = Session::new("");
     press(&mut session, "3");
-    let topics = Question::Topics { machine: String::new(), prefix: String::new() };
+    let topics = topics_by(TopicQuery::default());
     assert_eq!(asked(&mut session), std::slice::from_ref(&topics));
-    let topic = |name: &str| TopicUse { topic: name.into(), subscribers: 1 };
+    let topic = |name: &str| FoundTopic { topic: name.into(), ..FoundTopic::default() };
     answer(&mut session, topics, Answer::Topics(vec![topic("a"), topic("b")]));
     press(&mut session, "jjj\n");
     assert_eq!(session.screen, Screen::Connections);
     assert_eq!(asked(&mut session), [connections(by_topic("b"))]);
     press(&mut session, "3");
-    let all = Question::Topics { machine: String::new(), prefix: String::new() };
+    let all = topics_by(TopicQuery::default());
     assert_eq!(asked(&mut session), std::slice::from_ref(&all));
     answer(&mut session, all, Answer::Topics(vec![]));
     press(&mut session, "/roo\n");
-    let prefix = Question::Topics { machine: String::new(), prefix: "roo".into() };
-    assert_eq!(asked(&mut session).last(), Some(&prefix));
+    let prefix = TopicQuery { prefix: "roo".into(), ..TopicQuery::default() };
+    assert_eq!(asked(&mut session).last(), Some(&topics_by(prefix.clone())));
+    answer(&mut session, topics_by(prefix.clone()), Answer::Topics(vec![]));
+    press(&mut session, ">");
+    let busiest = TopicQuery { order: TopicOrder::Messages, ..prefix };
+    assert_eq!(asked(&mut session), [topics_by(busiest)]);
 }
 
 #[test]
