@@ -31,6 +31,8 @@ pub struct State {
     pub troubles: Vec<Trouble>,
     /// The last figures, by the names of columns. `None`: before the first sample.
     pub latest: Option<BTreeMap<String, Option<f64>>>,
+    /// Those that every server has.
+    pub own_tables: Vec<Table>,
     /// Those of features that have rows.
     pub tables: Vec<Table>,
     /// `None`: the program has a log of its own.
@@ -93,7 +95,7 @@ pub struct Trouble {
     pub page: String,
 }
 
-/// A table of a feature.
+/// A table of the server or of a feature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
@@ -107,7 +109,7 @@ pub struct Table {
 #[serde(default)]
 pub struct TableColumn {
     pub title: String,
-    /// `"text"`, `"bytes"`, or empty for a count.
+    /// `"text"`, `"bytes"`, `"seconds"`, or empty for a count.
     pub unit: String,
 }
 

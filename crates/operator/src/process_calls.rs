@@ -231,6 +231,7 @@ impl ProcessCalls {
             limits: record.limits(limits.queued_bytes_max as f64, *history_bytes_max as f64),
             troubles: record.watch.troubles(),
             latest: record.latest(),
+            own_tables: record.own_tables.clone(),
             tables: record.tables.clone(),
             log_level: log_level(),
         };

@@ -48,32 +48,39 @@ export class LiveView {
   }
 }
 
+/** Tables whose columns the server names. */
+class Tables {
+  element = element('div', { className: 'view' })
+  #tables = new KeyedChildren(this.element, {
+    // After an upgrade, a table may have other columns.
+    keyOf: ({ title, columns }) => JSON.stringify([title, columns]),
+    create: (table) => new NamedTable(table),
+    update: (table, { rows }) => table.update(rows),
+  })
+
+  update(tables) {
+    this.#tables.update(tables ?? [])
+  }
+}
+
 /** The tables of features, and the charts of pages. */
 export class PagesView {
   element
-  #tables
+  #tables = new Tables()
   #grid
 
   constructor(crosshair) {
-    const tables = element('div', { className: 'view' })
-    this.#tables = new KeyedChildren(tables, {
-      // After an upgrade, a table may have other columns.
-      keyOf: ({ title, columns }) => JSON.stringify([title, columns]),
-      create: (table) => new FeatureTable(table),
-      update: (table, { rows }) => table.update(rows),
-    })
     this.#grid = new ChartGrid(PAGE_CHARTS, crosshair)
-    this.element = view('Pages and blocks', tables, this.#grid.element)
+    this.element = view('Pages and blocks', this.#tables.element, this.#grid.element)
   }
 
   update(model) {
-    this.#tables.update(model.state.tables ?? [])
+    this.#tables.update(model.state.tables)
     this.#grid.update(model, model.options.range)
   }
 }
 
-/** A table whose columns the server names. */
-class FeatureTable {
+class NamedTable {
   element
   #table
 
@@ -238,7 +245,7 @@ function nameOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-const UNIT_KINDS = { '': 'count', bytes: 'bytes', share: 'share' }
+const UNIT_KINDS = { '': 'count', bytes: 'bytes', seconds: 'seconds', share: 'share' }
 
 function amountOf(value, unit = '') {
   const kind = UNIT_KINDS[unit]
@@ -314,6 +321,7 @@ export class RuntimeView {
   #facts = new Facts()
   #missing = element('p', { className: 'bad' })
   #processes
+  #tables = new Tables()
   #charts
   #tools
 
@@ -331,6 +339,7 @@ export class RuntimeView {
       { className: 'view' },
       section('Server', this.#facts.element),
       section('Processes', this.#missing, list),
+      this.#tables.element,
       section('All processes', this.#charts.element),
       this.#tools.element,
     )
@@ -346,6 +355,7 @@ export class RuntimeView {
     ])
     showMissing(this.#missing, state)
     this.#processes.update(state.processes ?? [])
+    this.#tables.update(state.own_tables)
     this.#tools.update((state.processes ?? []).map(({ process }) => process))
     this.#charts.update(model, model.options.range)
   }

@@ -1,5 +1,8 @@
 //! The metrics of messages between processes.
 
+use watchfire_cluster::bus::NodeQueue;
+use watchfire_metrics::Queue;
+
 use super::processes::Cluster;
 use crate::metrics::{MetricSource, MetricWriter};
 
@@ -51,7 +54,15 @@ impl MetricSource for Cluster {
                 writer.counter(name, help, value);
             }
         }
-        let Some(totals) = self.bus().map(|bus| bus.totals()) else { return };
+        let Some(bus) = self.bus() else { return };
+        let queue = |NodeQueue { node, messages, oldest, drops }: NodeQueue| Queue {
+            name: format!("link to process {}", node.0),
+            messages: messages as u64,
+            oldest,
+            drops,
+        };
+        writer.queues(&bus.queues().into_iter().map(queue).collect::<Vec<_>>());
+        let totals = bus.totals();
         writer.gauge(
             "bus_queued_bytes",
             "Bytes queued for other processes",

@@ -245,6 +245,15 @@ impl History {
         id: Option<&str>,
         done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
     ) {
+        let writes = self.metrics.writes.clone();
+        let since = writes.0.add();
+        let done = move |outcome: Result<Stored, NotStored>| {
+            writes.0.remove(since);
+            if outcome.is_err() {
+                writes.1.inc();
+            }
+            done(outcome);
+        };
         self.storage.publish(topic, event, payload, id, Box::new(done));
     }
 

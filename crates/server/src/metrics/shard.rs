@@ -34,6 +34,10 @@ pub struct ShardMetrics {
     pub publishers_waited: Count,
     /// Broadcast messages given to a socket or session.
     pub deliveries: Count,
+    /// Broadcasts that wait until all their subscribers have them.
+    pub broadcasts_now: Count,
+    /// Broadcasts that found the queue of their topic, or of the shard, full.
+    pub broadcasts_dropped: Count,
     join_times: Histogram,
     broadcast_times: Histogram,
     fan_outs: Histogram,
@@ -54,6 +58,8 @@ impl Default for ShardMetrics {
             broadcasts: Count::default(),
             publishers_waited: Count::default(),
             deliveries: Count::default(),
+            broadcasts_now: Count::default(),
+            broadcasts_dropped: Count::default(),
             join_times: Histogram::new(TIMES),
             broadcast_times: Histogram::new(TIMES),
             fan_outs: Histogram::new(FAN_OUTS),

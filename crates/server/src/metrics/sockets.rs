@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use watchfire_metrics::{MetricWriter, NANOS_PER_SECOND};
-use watchfire_sockets::SocketCounters;
+use watchfire_metrics::{MetricWriter, NANOS_PER_SECOND, Queue};
+use watchfire_sockets::{ShardQueue, SocketCounters};
 
 /// The counters of the socket server; empty until it runs.
 #[derive(Clone, Default)]
@@ -120,6 +120,14 @@ impl SocketMetrics {
             "Time in which an event loop did not wait",
             busy,
         );
+        let queue = |(shard, ShardQueue { messages, oldest, drops })| Queue {
+            name: format!("event loop {process}/{shard}"),
+            messages,
+            oldest,
+            drops,
+        };
+        let queues: Vec<_> = counters.shard_queues().enumerate().map(queue).collect();
+        writer.queues(&queues);
         let histograms = counters.histograms();
         writer.histogram(
             "sockets_http_seconds",

@@ -355,6 +355,7 @@ impl ServerShard {
         let has_deliveries =
             deliveries.deliver_slice(clients, histories, backpressure, sockets, SLICE);
         let has_scans = scans.run_slice(clients, histories, sockets);
+        self.metrics.broadcasts_now.set(self.clients.hub().waiting() as u64);
         if has_deliveries || !self.presence_rounds.is_running() {
             return has_deliveries || has_scans;
         }

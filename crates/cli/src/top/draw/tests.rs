@@ -386,24 +386,34 @@ fn processes_name_those_that_are_missing() {
 }
 
 #[test]
-fn tables_of_features_are_below_the_processes() {
+fn the_tables_of_features_and_then_of_the_server_are_below_the_processes() {
     let column =
         |(title, unit): (&str, &str)| TableColumn { title: title.into(), unit: unit.into() };
-    let columns = [("Server", "text"), ("State", "text"), ("Mails", ""), ("Sent", "bytes")];
-    let rows = serde_json::json!([["a.example", "up", 1234.0, 2048.0], [HOSTILE, null, 1.0]]);
-    let table = Table {
-        title: "Mail servers".into(),
+    let columns = [
+        ("Server", "text"),
+        ("State", "text"),
+        ("Mails", ""),
+        ("Age", "seconds"),
+        ("Sent", "bytes"),
+    ];
+    let rows = serde_json::json!([["a.example", "up", 1234.0, 1.5, 2048.0], [HOSTILE, null, 1.0]]);
+    let table = |title: &str| Table {
+        title: title.into(),
         columns: columns.map(column).to_vec(),
-        rows: serde_json::from_value(rows).unwrap(),
+        rows: serde_json::from_value(rows.clone()).unwrap(),
     };
-    let mut session = session_with(State { tables: vec![table], ..state() });
+    let (tables, own_tables) = (vec![table("Mail servers")], vec![table("One"), table("Two")]);
+    let mut session = session_with(State { tables, own_tables, ..state() });
     press(&mut session, "4");
-    let lines = lines(&session, 100, 24);
+    let lines = lines(&session, 160, 24);
     let at = lines.iter().position(|line| line == "Mail servers").expect("the table");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(words(&lines[at + 1]), ["server", "state", "mails", "sent"]);
-    assert_eq!(words(&lines[at + 2]), ["a.example", "up", "1,234", "2.0", "KiB"]);
+    assert_eq!(words(&lines[at + 1]), ["server", "state", "mails", "age", "sent"]);
+    assert_eq!(words(&lines[at + 2]), ["a.example", "up", "1,234", "1.5s", "2.0", "KiB"]);
     assert!(lines[at + 3].ends_with('–'), "{}", lines[at + 3]);
+    assert_eq!(words(&lines[at + 5]), ["One", "Two"], "beside each other");
+    let row = ["a.example", "up", "1,234", "1.5s", "2.0", "KiB"];
+    assert_eq!(words(&lines[at + 7])[..6], row);
 }
 
 #[test]
