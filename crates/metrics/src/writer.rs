@@ -107,6 +107,13 @@ impl MetricWriter {
         self.family("queue_drops", help, Kind::Counter, Merge::Sum, drops);
     }
 
+    /// Adds memory of a kind. Several parts may add to the same kind.
+    pub fn memory(&mut self, kind: &str, bytes: usize) {
+        let help = "Memory by its kind, as the server counts it";
+        let series = [(owned(&[("kind", kind)]), Value::Count(bytes as u64))];
+        self.family("memory_bytes", help, Kind::Gauge, Merge::Sum, series);
+    }
+
     /// Writes 1 with labels that describe something, for each of several things.
     pub fn info<const N: usize>(&mut self, name: &str, help: &str, all: &[[(&str, &str); N]]) {
         let series = all.iter().map(|labels| (owned(labels), Value::Count(1)));
@@ -122,13 +129,12 @@ impl MetricWriter {
         series: impl IntoIterator<Item = (Labels, Value)>,
     ) {
         let name = format!("watchfire_{name}");
+        let (help, series) = (help.to_owned(), series.into_iter().collect());
+        let family = Family { name, help, kind, merge, series };
         let families = &mut self.snapshot.families;
-        match families.iter_mut().find(|family| family.name == name) {
-            Some(family) => family.series.extend(series),
-            None => {
-                let (help, series) = (help.to_owned(), series.into_iter().collect());
-                families.push(Family { name, help, kind, merge, series });
-            }
+        match families.iter_mut().find(|own| own.name == family.name) {
+            Some(own) => own.merge(family),
+            None => families.push(family),
         }
     }
 }

@@ -82,6 +82,8 @@ counts! {
     proxy_untrusted,
     /// Connections closed because of an invalid or late header of the PROXY protocol.
     proxy_header_errors,
+    /// Clients whose TLS this process terminates.
+    tls_now,
     /// TLS handshakes that failed or timed out.
     tls_failures,
     /// Requests moved to another shard.

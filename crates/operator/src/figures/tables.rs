@@ -10,7 +10,9 @@ use watchfire_types::NodeId;
 use crate::answers;
 
 /// The tables that every server has.
-const OWN: &[Table] = &[Table {
+const OWN: &[Table] = &[QUEUES, MEMORY];
+
+const QUEUES: Table = Table {
     title: "Queues",
     label: "queue",
     heading: "Queue",
@@ -23,7 +25,13 @@ const OWN: &[Table] = &[Table {
         },
         TableColumn { title: "Dropped", metric: "watchfire_queue_drops", cell: Cell::Count },
     ],
-}];
+};
+const MEMORY: Table = Table {
+    title: "Memory",
+    label: "kind",
+    heading: "Kind",
+    columns: &[TableColumn { title: "Bytes", metric: "watchfire_memory_bytes", cell: Cell::Bytes }],
+};
 /// The rows of such a table.
 const OWN_ROWS_MAX: usize = 12;
 
@@ -122,7 +130,7 @@ mod tests {
             writer.queues(&[queue("link to process 3", 40_000, seconds)]);
             (NodeId(seconds as u16), writer.into_snapshot())
         });
-        let [queues] = &own_tables(&snapshots)[..] else { panic!("one table") };
+        let [queues, _] = &own_tables(&snapshots)[..] else { panic!("two tables") };
         assert_eq!(json!(queues.rows[0]), json!(["link to process 3", 80_000.0, 5.0, 4.0]));
         assert_eq!(json!(queues.rows[1]), json!(["event loop 0/19", 38.0, 0.0, 4.0]));
         assert_eq!((queues.rows.len(), &*queues.columns[2].unit), (OWN_ROWS_MAX, "seconds"));

@@ -6,6 +6,10 @@ use watchfire_metrics::Queue;
 use super::processes::Cluster;
 use crate::metrics::{MetricSource, MetricWriter};
 
+/// The memory of a topic of this process in the bus, and of one of others, as `cluster::bus` measured it.
+const TOPIC_BYTES: usize = 105;
+const FAR_TOPIC_BYTES: usize = 36;
+
 #[doc(hidden)]
 impl MetricSource for Cluster {
     fn write_metrics(&self, writer: &mut MetricWriter) {
@@ -63,6 +67,9 @@ impl MetricSource for Cluster {
         };
         writer.queues(&bus.queues().into_iter().map(queue).collect::<Vec<_>>());
         let totals = bus.totals();
+        writer.memory("queues", totals.queued_bytes);
+        let topics = TOPIC_BYTES * totals.topics_local + FAR_TOPIC_BYTES * totals.topics_remote;
+        writer.memory("topics", topics);
         writer.gauge(
             "bus_queued_bytes",
             "Bytes queued for other processes",

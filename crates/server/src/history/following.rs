@@ -235,6 +235,8 @@ impl<S: Source> Storage for Following<S> {
 
     fn write_metrics(&self, metrics: &HistoryMetrics, writer: &mut MetricWriter) {
         let totals = self.followers.lock().totals();
+        // Without the logs of the supervisor, which is another process.
+        writer.memory("histories", totals.memory_bytes);
         self.source.write_metrics(&totals, metrics, writer);
     }
 }

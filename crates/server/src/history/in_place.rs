@@ -61,6 +61,8 @@ impl Storage for InPlace {
     }
 
     fn write_metrics(&self, metrics: &HistoryMetrics, writer: &mut MetricWriter) {
-        metrics.write(&self.keeper.with(|logs, _| logs.totals()), writer);
+        let totals = self.keeper.with(|logs, _| logs.totals());
+        writer.memory("histories", totals.memory_bytes);
+        metrics.write(&totals, writer);
     }
 }

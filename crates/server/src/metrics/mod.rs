@@ -163,6 +163,8 @@ impl MetricSource for Metrics {
             .extend(self.refusals.counts().iter().map(|([(_, reason)], count)| (*reason, *count)));
         writer.counters_by("refusals", "Refusals and drops by reason", "reason", &refusals);
         self.sockets.write(writer);
+        writer.memory("sockets", self.sum(|shard| &shard.socket_bytes) as usize);
+        writer.memory("topics", self.sum(|shard| &shard.topic_bytes) as usize);
         writer.queues(&[Queue {
             name: "broadcasts".to_owned(),
             messages: self.sum(|shard| &shard.broadcasts_now),

@@ -22,6 +22,9 @@ pub struct ShardMetrics {
     pub channels_now: Count,
     /// Topics with a subscriber.
     pub topics_now: Count,
+    /// The memory of connections and clients, and of topics and channels.
+    pub socket_bytes: Count,
+    pub topic_bytes: Count,
     pub joins_accepted: Count,
     /// Joins that a channel refused.
     pub joins_refused: Count,
@@ -51,6 +54,8 @@ impl Default for ShardMetrics {
             guests_now: Count::default(),
             channels_now: Count::default(),
             topics_now: Count::default(),
+            socket_bytes: Count::default(),
+            topic_bytes: Count::default(),
             joins_accepted: Count::default(),
             joins_refused: Count::default(),
             joins_crashed: Count::default(),

@@ -8,12 +8,13 @@ use watchfire_channels::longpoll::Status;
 use watchfire_channels::{JoinRef, Serializer};
 use watchfire_hub::{Hub, HubLimits, PresenceOwner, QueueFull, SubscriptionId, Subscriptions};
 use watchfire_sockets::Sockets;
-use watchfire_types::{NodeId, ShardId, Slab};
+use watchfire_types::{NodeId, ShardId, Slab, heap_bytes};
 
 use super::client::{
     Client, ConnectionDetails, JoinedChannel, RateLimits, SubscriptionRecord, Transport, Use,
     id_of_topic, id_topic,
 };
+use super::session::Session;
 use super::subscriptions::SubscriptionRecords;
 use super::topic_traffic::{Rates, TopicTraffic};
 use crate::channel_api::{Broadcast, ChannelAddress, Connected, Encoded};
@@ -32,6 +33,8 @@ pub(super) struct Clients {
     /// A record for each of the hub's subscriptions, by the subscription's index.
     records: SubscriptionRecords,
     traffic: TopicTraffic,
+    /// Clients with details.
+    detailed: usize,
     /// The keys of clients whose long-poll session ended in this call of the event loop.
     ended: Vec<u32>,
 }
@@ -70,6 +73,7 @@ impl Clients {
             hub: Hub::new(seed, HubLimits::default()),
             records: SubscriptionRecords::default(),
             traffic: TopicTraffic::default(),
+            detailed: 0,
             ended: Vec::new(),
         }
     }
@@ -116,6 +120,7 @@ impl Clients {
         if id.is_some() || counted.is_some() || connected.data.is_some() {
             let details = ConnectionDetails { data: connected.data, id, counted };
             self[key].details = Some(Box::new(details));
+            self.detailed += 1;
         }
         self.metrics.guests_now.add(self[key].guest().is_some().into());
         key
@@ -127,7 +132,20 @@ impl Clients {
         let is_websocket = matches!(client.transport, Transport::WebSocket(_));
         self.metrics.clients_now(is_websocket).sub(1);
         self.metrics.guests_now.sub(client.guest().is_some().into());
+        self.detailed -= usize::from(client.details.is_some());
         client.counted()
+    }
+
+    /// The memory of the records of clients, without queues.
+    pub fn memory_bytes(&self) -> usize {
+        let sessions = self.metrics.longpolls_now.get() as usize * heap_bytes(size_of::<Session>());
+        let details = self.detailed * heap_bytes(size_of::<ConnectionDetails>());
+        self.entries.memory_bytes() + sessions + details
+    }
+
+    /// The memory of topics and subscriptions.
+    pub fn topic_bytes(&self) -> usize {
+        self.hub.memory_bytes() + self.records.memory_bytes()
     }
 
     /// A number above every key in use.

@@ -331,6 +331,10 @@ impl ServerShard {
         self.deliveries.watched().end_silent(now);
         self.clients.traffic().handle_tick(now);
         self.metrics.topics_now.set(self.clients.hub().topics() as u64);
+        let ServerShard { clients, callbacks, histories, metrics, .. } = self;
+        let of_topics = clients.topic_bytes() + callbacks.memory_bytes() + histories.memory_bytes();
+        metrics.topic_bytes.set(of_topics as u64);
+        metrics.socket_bytes.set((sockets.memory_bytes() + clients.memory_bytes()) as u64);
         // The first shard also does the work of the whole process.
         if self.id == ShardId(0) {
             let clients = self.shared.metrics.clients();

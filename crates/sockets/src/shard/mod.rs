@@ -325,6 +325,7 @@ impl<T: SocketHandler> EventLoop<T> {
     fn handle_tick(&mut self) {
         self.next_tick = self.sockets.now() + TICK;
         self.sockets.count().ticks.add(1);
+        self.sockets.count().tls_now.set(self.returns.tls_now.get() as u64);
         self.acceptors.retry();
         self.read_unread();
         let now = self.sockets.now();
