@@ -151,9 +151,14 @@ impl<D> Hub<D> {
 
     /// The clients of all subscriptions to a topic, unordered.
     pub fn clients_on(&self, topic: &str) -> impl Iterator<Item = u32> {
+        self.subscriptions_on(topic).map(|id| self.client_of(id))
+    }
+
+    /// All subscriptions to a topic, unordered.
+    pub fn subscriptions_on(&self, topic: &str) -> impl Iterator<Item = SubscriptionId> {
         let topic = self.find_topic(self.hashing.hash_one(topic), topic);
         let members = topic.map_or(&[][..], |topic| self.topics[topic].members.as_slice());
-        members.iter().map(|&member| self.subscriptions[member].client)
+        members.iter().map(|&member| SubscriptionId(member))
     }
 
     pub fn topics(&self) -> usize {

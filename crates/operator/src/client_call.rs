@@ -35,6 +35,9 @@ pub(super) enum ClientCall {
         count: usize,
     },
     Topics(TopicQuery),
+    EndTopic {
+        topic: String,
+    },
 }
 
 impl ClientCall {
@@ -62,6 +65,7 @@ impl ClientCall {
                 ShardQuestion::EndAddress { address, count }
             }
             ClientCall::Topics(query) => ShardQuestion::FindTopics(query),
+            ClientCall::EndTopic { topic } => ShardQuestion::EndTopic { topic },
         }
     }
 
@@ -69,9 +73,9 @@ impl ClientCall {
         match self {
             ClientCall::Connections(query) => found_json(answers, query.limit),
             ClientCall::Connection { .. } => found_json(answers, 1),
-            ClientCall::EndConnection { .. } | ClientCall::EndAddress { .. } => {
-                ended(answers).to_string()
-            }
+            ClientCall::EndConnection { .. }
+            | ClientCall::EndAddress { .. }
+            | ClientCall::EndTopic { .. } => ended(answers).to_string(),
             ClientCall::WatchConnection { .. } => json!(watched(answers)).to_string(),
             ClientCall::Topics(query) => json!(topics(answers, query)).to_string(),
         }
@@ -156,6 +160,7 @@ pub(super) fn message_samples() -> Vec<watchfire::internal::Samples> {
             ClientCall::WatchConnection { shard: 1, client, after: 2, payloads: Some(true) },
             ClientCall::EndAddress { address: [192, 0, 2, 1].into(), count: 3 },
             ClientCall::Topics(TopicQuery::default()),
+            ClientCall::EndTopic { topic: "t".into() },
         ),
         samples!(enum ClientId: client, session),
         samples!(enum ConnectionTransport:

@@ -36,7 +36,7 @@ const NOT_FOUND: &str =
 
 /// A hash of samples of all messages between the parts of this crate in several processes. A part with another
 /// format is another part, which an older process does not have.
-const FORMAT: u64 = 0xc842_ef6e_17f8_c3ca;
+const FORMAT: u64 = 0x73ff_e1d6_b80c_da1d;
 
 /// The file of the operator's history, in the service's state folder.
 const HISTORY_FILE: &str = "operator-history";

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -46,6 +46,8 @@ impl ProcessCalls {
             .route("/admin/addresses/denied", get(denied_addresses))
             .route("/admin/addresses/denied/{address}", put(deny_address).delete(allow_address))
             .route("/admin/topics", get(topics))
+            .route("/admin/topics/end", post(end_topic))
+            .route("/admin/processes/{process}/end", post(end_process))
             .route("/admin/log", put(set_log_level))
             .with_state(self)
     }
@@ -60,6 +62,23 @@ const GONE: Refusal = Refusal {
     status: StatusCode::NOT_FOUND,
     reason: "not found",
     message: Cow::Borrowed("There is no such connection (any more)."),
+};
+const NO_TOPIC: Refusal = Refusal {
+    status: StatusCode::NOT_FOUND,
+    reason: "not found",
+    message: Cow::Borrowed("No client has joined this topic (any more)."),
+};
+const NO_PROCESS: Refusal = Refusal {
+    status: StatusCode::NOT_FOUND,
+    reason: "not found",
+    message: Cow::Borrowed("There is no such process. /admin/state names all of a machine."),
+};
+const ONLY_PROCESS: Refusal = Refusal {
+    status: StatusCode::CONFLICT,
+    reason: "only process",
+    message: Cow::Borrowed(
+        "The server has one process, which nothing would start again. Stop it with SIGTERM.",
+    ),
 };
 const TOO_MANY_WATCHED: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
@@ -177,14 +196,18 @@ async fn connection(State(calls): State<Arc<ProcessCalls>>, Path(id): Path<Strin
     Ok(Json(connection).into_response())
 }
 
-async fn disconnect(State(calls): State<Arc<ProcessCalls>>, Path(id): Path<String>) -> Answer {
+async fn disconnect(
+    State(calls): State<Arc<ProcessCalls>>,
+    ConnectInfo(by): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+) -> Answer {
     let parsed = id.parse::<ConnectionId>()?;
     let end = Call::Clients(ClientCall::end_of(parsed));
     let ended = calls.call(parsed.node, &end).await.ok_or(GONE)?;
     if ended != "1" {
         return Err(GONE);
     }
-    tracing::info!(connection = id, "the operator closed a connection");
+    tracing::info!(connection = id, %by, "the operator closed a connection");
     Ok(Json(json!({ "disconnected": true })).into_response())
 }
 
@@ -319,6 +342,47 @@ async fn topics(
     }
     let parts = texts.iter().filter_map(|text| serde_json::from_str(text).ok());
     Ok(Json(FoundTopics::merged(parts, sort, limit)).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndTopicParams {
+    topic: String,
+}
+
+/// Ends the channels of a topic that are joined now, on all machines. Their clients are told that they are closed.
+async fn end_topic(
+    State(calls): State<Arc<ProcessCalls>>,
+    ConnectInfo(by): ConnectInfo<SocketAddr>,
+    Params(EndTopicParams { topic }): Params<EndTopicParams>,
+) -> Answer {
+    let channels = calls.end_topic(&topic).await;
+    tracing::warn!(topic, channels, %by, "the operator ended a topic");
+    let name: String = topic.chars().take(NOTE_BYTES_MAX / 4).collect();
+    calls.note_for_machine("topic_ended", format!("The operator ended the topic {name}")).await;
+    match channels.ok_or(NO_ANSWER)? {
+        0 => Err(NO_TOPIC),
+        channels => Ok(Json(json!({ "channels": channels })).into_response()),
+    }
+}
+
+/// Ends a process of several, which is started again. Its clients lose their connections.
+async fn end_process(
+    State(calls): State<Arc<ProcessCalls>>,
+    ConnectInfo(by): ConnectInfo<SocketAddr>,
+    Path(process): Path<u16>,
+    Params(OfMachine { machine, .. }): Params<OfMachine>,
+) -> Answer {
+    let machine = find(&calls, &machine)?;
+    if machine.processes == 1 {
+        return Err(ONLY_PROCESS);
+    }
+    let node = machine.nodes().nth(process.into()).ok_or(NO_PROCESS)?;
+    let name = &machine.name;
+    tracing::warn!(process, machine = name, %by, "the operator ends a process");
+    let text = format!("The operator ended process {process} of {name}");
+    calls.note_for_machine("process_ended", text).await;
+    calls.call(node, &Call::EndProcess).await.map(json_text).ok_or(NO_ANSWER)
 }
 
 #[derive(Deserialize)]

@@ -92,7 +92,7 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
     assert.match(lines[4], /^ {11}8 .* rooms:0$/)
     assert.notEqual(terminal.value('pane_title'), 'owned')
     // The last line still has the keys: nothing has wrapped.
-    assert.match(lines[29], /^Enter connections +\/ prefix +< > sort +\? help +q quit/)
+    assert.match(lines[29], /^Enter connections +x end +\/ prefix +< > sort +\? help +q quit/)
   })
 
   it('finds topics by prefix, and their connections', async () => {
@@ -126,7 +126,7 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
     terminal.press('x')
     await terminal.shows(/\? y: yes/)
     terminal.press('y')
-    await terminal.shows(/Disconnected [\d-]+\./)
+    await terminal.shows(/The server has disconnected the connection [\d-]+\./)
     await terminal.shows(/is gone\. These were its last figures/)
     const closed = await clients[6].closed.next()
     assert.equal(closed.code, 1001)

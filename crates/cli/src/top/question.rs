@@ -48,6 +48,13 @@ pub enum Question {
     Disconnect {
         id: String,
     },
+    EndTopic {
+        topic: String,
+    },
+    EndProcess {
+        machine: String,
+        process: u16,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +66,8 @@ pub enum Answer {
     Connection(Box<FoundConnection>),
     Messages(WatchedMessages),
     Topics(Vec<FoundTopic>),
-    Disconnected,
+    /// A connection, a topic or a process.
+    Ended,
 }
 
 /// Why there is no answer.
@@ -98,9 +106,11 @@ impl Question {
                 let FoundTopics { topics, .. } = operator.call("GET", &path).await?;
                 Answer::Topics(topics)
             }
-            Question::Disconnect { .. } => {
+            Question::Disconnect { .. }
+            | Question::EndTopic { .. }
+            | Question::EndProcess { .. } => {
                 let _: Value = operator.call("POST", &path).await?;
-                Answer::Disconnected
+                Answer::Ended
             }
         })
     }
@@ -141,6 +151,10 @@ impl Question {
             }
             Question::Disconnect { id } => {
                 format!("/admin/connections/{}/disconnect", segment(id))
+            }
+            Question::EndTopic { topic } => path_with("/admin/topics/end", &[("topic", topic)]),
+            Question::EndProcess { machine, process } => {
+                path_with(&format!("/admin/processes/{process}/end"), &[("machine", machine)])
             }
         }
     }
@@ -322,6 +336,10 @@ mod tests {
         assert_eq!(Question::State { machine: String::new() }.path(), "/admin/state");
         let hostile = Question::Disconnect { id: "../x?y\r\n0-1".into() };
         assert_eq!(hostile.path(), "/admin/connections/xy0-1/disconnect");
+        let topic = Question::EndTopic { topic: "a b".into() };
+        assert_eq!(topic.path(), "/admin/topics/end?topic=a%20b");
+        let process = Question::EndProcess { machine: "web".into(), process: 3 };
+        assert_eq!(process.path(), "/admin/processes/3/end?machine=web");
     }
 
     #[test]

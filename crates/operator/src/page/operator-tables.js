@@ -1,7 +1,7 @@
 // The views Connections and Topics, which ask the server for a list, and the details of one row.
 
-import { TokenNeeded } from './operator-api.js'
-import { ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
+import { TokenNeeded, showFailure } from './operator-api.js'
+import { Actions, ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
 import { DeniedAddresses } from './operator-denied.js'
 import { Table, button, clientText, element, numbers, select, setText, view, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
@@ -227,13 +227,25 @@ export class TopicsView extends ListView {
 /** The event loop with the most subscribers, and how many others have some. */
 const ownerOf = ({ owner, loops }) => (loops > 1 ? `${owner} and ${counted(loops - 1, 'other')}` : owner)
 
-/** The whole name of a topic. */
+/** The whole name of a topic, and the button that ends it. */
 class TopicDetail {
   title = 'Topic'
   element
 
   constructor(app, { topic, subscribers }) {
     const show = () => app.choose({ tab: 'connections', topic, id: '' })
+    const status = element('p', { role: 'status' })
+    const end = async () => {
+      try {
+        const { channels } = await app.api.send('POST', `/admin/topics/end?${new URLSearchParams({ topic })}`)
+        actions.element.hidden = true
+        setText(status, `The server has closed ${counted(channels, 'channel')}.`)
+      } catch (error) {
+        showFailure(app, status, error, 'Cannot end the topic', ' Try again.')
+      }
+    }
+    const question = 'Close the channels of all its subscribers, on all machines? They may join again.'
+    const actions = new Actions([{ name: 'End topic', question, run: end }])
     this.element = element(
       'div',
       { className: 'view' },
@@ -242,6 +254,8 @@ class TopicDetail {
         textContent: `${counted(subscribers, 'subscriber')}. The name has ${format('bytes', new TextEncoder().encode(topic).length)}.`,
       }),
       element('div', { className: 'bar' }, button('Show its connections', show)),
+      status,
+      actions.element,
     )
   }
 

@@ -1,7 +1,9 @@
 // The views that show the state and the history. Each has an `element` and `update(model)`.
 
+import { showFailure } from './operator-api.js'
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
+import { Actions } from './operator-connection.js'
 import { Facts, KeyedChildren, Meter, Table, element, numbers, section, setAttribute, setText, view } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
@@ -330,7 +332,7 @@ export class RuntimeView {
     const list = element('ul', { className: 'processes' })
     this.#processes = new KeyedChildren(list, {
       keyOf: ({ process }) => process,
-      create: (process) => new ProcessCard(process),
+      create: (process) => new ProcessCard(app, process),
       update: (card, process) => card.update(process),
     })
     this.#charts = new ChartGrid(RUNTIME_CHARTS, crosshair)
@@ -354,7 +356,8 @@ export class RuntimeView {
       ...factsOf(state.latest ?? {}, [['certificate_end', 'TLS certificate', (end) => certificateText(1000 * end - nowMs, 1000 * end)]]),
     ])
     showMissing(this.#missing, state)
-    this.#processes.update(state.processes ?? [])
+    const isOne = state.processes?.length === 1
+    this.#processes.update((state.processes ?? []).map((process) => ({ ...process, isOne })))
     this.#tables.update(state.own_tables)
     this.#tools.update((state.processes ?? []).map(({ process }) => process))
     this.#charts.update(model, model.options.range)
@@ -371,8 +374,22 @@ class ProcessCard {
   #descriptors = new Meter('Descriptors')
   #loops = element('ul', { className: 'loops' })
   #bars
+  #actions
 
-  constructor({ process }) {
+  constructor(app, { process }) {
+    const status = element('p', { className: 'small', role: 'status' })
+    const end = async () => {
+      try {
+        const query = new URLSearchParams({ machine: app.options.machine })
+        await app.api.send('POST', `/admin/processes/${process}/end?${query}`)
+        setText(status, 'The process ends, and is started again.')
+      } catch (error) {
+        showFailure(app, status, error, 'Cannot end the process', ' Try again.')
+      }
+    }
+    const question = 'End this process? Its clients lose their connections, and most connect again by themselves.'
+    this.#actions = new Actions([{ name: `End process ${process}`, question, run: end }])
+
     this.#bars = new KeyedChildren(this.#loops, {
       keyOf: ({ index }) => index,
       create: ({ index }) => new ShareBar(`Event loop ${index}`),
@@ -385,10 +402,12 @@ class ProcessCard {
       this.#facts.element,
       this.#descriptors.element,
       this.#loops,
+      status,
+      this.#actions.element,
     )
   }
 
-  update({ cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
+  update({ isOne, cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
     const descriptors = useOf({ used: open_fds, max: max_fds })
     this.#facts.update([
       ['CPU', format('cores', cpu)],
@@ -397,6 +416,8 @@ class ProcessCard {
       ['Descriptors', descriptors],
     ])
     this.#descriptors.update(shareOf({ used: open_fds, max: max_fds }), descriptors)
+    // Nothing would start the only process again.
+    this.#actions.element.hidden = isOne
     this.#bars.update(busy.map((value, index) => ({ index, busy: value })))
   }
 }

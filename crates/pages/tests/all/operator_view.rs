@@ -225,6 +225,56 @@ fn the_operator_closes_a_connection_with_the_token_only() {
 }
 
 #[test]
+fn the_operator_ends_a_topic_while_clients_join_it_and_it_goes_on_for_those_that_join_again() {
+    const CLIENTS: usize = 700;
+    let server = start(with_token());
+    let mut clients: Vec<Client> =
+        (0..CLIENTS).map(|_| Client::connect(server.address())).collect();
+    for client in &mut clients {
+        client.join("rooms:a", json!({}));
+        client.join("rooms:b", json!({}));
+    }
+    let line = "POST /admin/topics/end?topic=rooms:a";
+    assert_eq!(call(&server, line, "").0, 401);
+    let later = std::thread::scope(|scope| {
+        let joining = scope.spawn(|| {
+            let join = |_| {
+                let mut client = Client::connect(server.address());
+                assert_eq!(client.join("rooms:a", json!({}))["status"], "ok");
+                client
+            };
+            (0..200).map(join).collect::<Vec<Client>>()
+        });
+        let (status, ended) = call(&server, line, TOKEN);
+        let channels = ended["channels"].as_u64().unwrap();
+        assert_eq!(status, 200, "{ended}");
+        assert!((CLIENTS as u64..=CLIENTS as u64 + 200).contains(&channels), "{ended}");
+        joining.join().unwrap()
+    });
+    for client in &mut clients {
+        client.receive_event("phx_close");
+    }
+    // Each of the others is joined, or was closed. The second topic has all its clients.
+    let sizes = |server| {
+        let topics = call(server, "GET /admin/topics?prefix=rooms:", TOKEN).1["topics"].take();
+        let size = |name: &str| {
+            let topic = topics.as_array().unwrap().iter().find(|topic| topic["topic"] == name);
+            topic.map_or(0, |topic| topic["subscribers"].as_u64().unwrap())
+        };
+        (size("rooms:a"), size("rooms:b"))
+    };
+    let (others, all) = sizes(&server);
+    assert!(others <= later.len() as u64 && all == CLIENTS as u64, "{others} {all}");
+    for client in &mut clients[..10] {
+        assert_eq!(client.join("rooms:a", json!({}))["status"], "ok");
+    }
+    assert_eq!(sizes(&server), (others + 10, all));
+    assert_eq!(call(&server, "POST /admin/topics/end?topic=rooms:none", TOKEN).0, 404);
+    let events = call(&server, "GET /admin/events", TOKEN).1.to_string();
+    assert!(events.contains("The operator ended the topic rooms:a"), "{events}");
+}
+
+#[test]
 fn the_operator_watches_the_messages_of_one_connection() {
     let server = start(with_token());
     let mut client = Client::connect(server.address());
@@ -363,6 +413,9 @@ fn without_a_token_the_listener_only_reads() {
     let id = websockets(&server, "")[0]["id"].as_str().unwrap().to_owned();
     let (status, answer) = call(&server, &format!("POST /admin/connections/{id}/disconnect"), "");
     assert_eq!((status, &answer["reason"]), (403, &json!("no token")));
+    for path in ["topics/end?topic=rooms:a", "processes/0/end"] {
+        assert_eq!(call(&server, &format!("POST /admin/{path}"), "").0, 403, "{path}");
+    }
     assert_eq!(websockets(&server, "").len(), 1);
 }
 

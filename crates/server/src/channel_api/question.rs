@@ -30,6 +30,9 @@ pub enum ShardQuestion {
     EndAddress { address: IpAddr, count: usize },
     /// Close the sockets with an id. The answer is their number.
     Disconnect { id: String },
+    /// End the channels of a topic that are joined now, or wait for their join. The answer is their number; they end
+    /// in the next slices of the event loop. There is no answer while an earlier such question is not done.
+    EndTopic { topic: String },
     /// End the channels of the sockets with an id on a topic. The answer is their number.
     Unsubscribe { id: String, topic: String },
 }

@@ -128,6 +128,8 @@ pub(crate) struct ServerShard {
     backpressure: Backpressure,
     presence_rounds: PresenceRounds,
     scans: Scans,
+    /// Channels that an operator ends.
+    ending: Vec<ChannelAddress>,
 }
 
 impl SocketHandler for ServerShard {
@@ -231,6 +233,7 @@ impl ServerShard {
             backpressure: Backpressure::new(id, shared.clone(), metrics.clone()),
             presence_rounds: PresenceRounds::new(),
             scans: Scans::default(),
+            ending: Vec::new(),
             shared,
             metrics,
         }
@@ -355,10 +358,11 @@ impl ServerShard {
         if self.joins.take_logs() {
             self.resume_timed_joins(sockets, Wait::Log);
         }
+        let has_ends = self.end_slice(sockets);
         let ServerShard { clients, deliveries, histories, backpressure, scans, .. } = self;
         let has_deliveries =
             deliveries.deliver_slice(clients, histories, backpressure, sockets, SLICE);
-        let has_scans = scans.run_slice(clients, histories, sockets);
+        let has_scans = scans.run_slice(clients, histories, sockets) || has_ends;
         self.metrics.broadcasts_now.set(self.clients.hub().waiting() as u64);
         if has_deliveries || !self.presence_rounds.is_running() {
             return has_deliveries || has_scans;
