@@ -69,7 +69,10 @@ async function spriteCrosses(addFrame) {
   }
   await desktops[0].standing()
   let isThrown = false
-  const throwing = desktops[0].throwRight().then(() => pause(1_500)).then(() => (isThrown = true))
+  const throwing = desktops[0]
+    .throwRight()
+    .then(() => pause(1_500))
+    .then(() => (isThrown = true))
   const moments = []
   for (let before = performance.now(); !isThrown; before = moments.at(-1).at) {
     await pause(Math.max(0, before + 60 - performance.now()))

@@ -30,6 +30,17 @@ pub fn return_free() {
     };
 }
 
+/// The free memory that the allocator keeps; 0 when it does not tell. It walks the free lists, as above.
+pub fn free_bytes() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: the call has no arguments, and returns numbers.
+        unsafe { libc::mallinfo2() }.fordblks as u64
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
 /// Longer pieces return to the system immediately. Between short allocations they would leave holes
 /// that cannot be reused: 12 to 31 MiB in 32 nodes that exchange a file.
 #[cfg(target_env = "gnu")]

@@ -93,7 +93,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
 
 /// The server of this program, with all its features.
 fn program_server(settings: Settings) -> Server {
-    Server::new(settings).with(Pages::new()).with(Operator::new()).with(Api::new())
+    let operator = Operator::new().with_free_bytes(crate::memory::free_bytes);
+    Server::new(settings).with(Pages::new()).with(operator).with(Api::new())
 }
 
 /// The sections of the settings that these features read, in the order of the settings file.

@@ -3,7 +3,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{HashMap, HashTable};
 use thiserror::Error;
-use watchfire_types::Slab;
+use watchfire_types::{Slab, heap_bytes};
 
 use crate::fan_out::FanOut;
 use crate::subscription::{Subscription, SubscriptionId, SubscriptionIds, Subscriptions};
@@ -51,6 +51,8 @@ pub struct Hub<D> {
     hashing: Seeded,
     subscriptions: Slab<Subscription>,
     topics: Slab<Topic>,
+    /// The memory that the topics own.
+    owned_bytes: usize,
     names: HashTable<u32>,
     /// Only for topics in `turns`.
     fan_outs: HashMap<u32, FanOut<D>, Seeded>,
@@ -68,6 +70,7 @@ impl<D> Hub<D> {
             hashing,
             subscriptions: Slab::default(),
             topics: Slab::default(),
+            owned_bytes: 0,
             names: HashTable::new(),
             fan_outs: HashMap::with_hasher(hashing),
             turns: VecDeque::new(),
@@ -97,7 +100,9 @@ impl<D> Hub<D> {
             Some(topic) => {
                 let members = &mut self.topics[topic].members;
                 self.subscriptions[slot].position = members.as_slice().len() as u32;
+                self.owned_bytes -= members.memory_bytes();
                 members.push(slot);
+                self.owned_bytes += members.memory_bytes();
             }
             None => self.subscriptions[slot].topic = self.open_topic(hash, topic, slot),
         }
@@ -146,9 +151,14 @@ impl<D> Hub<D> {
 
     /// The clients of all subscriptions to a topic, unordered.
     pub fn clients_on(&self, topic: &str) -> impl Iterator<Item = u32> {
+        self.subscriptions_on(topic).map(|id| self.client_of(id))
+    }
+
+    /// All subscriptions to a topic, unordered.
+    pub fn subscriptions_on(&self, topic: &str) -> impl Iterator<Item = SubscriptionId> {
         let topic = self.find_topic(self.hashing.hash_one(topic), topic);
         let members = topic.map_or(&[][..], |topic| self.topics[topic].members.as_slice());
-        members.iter().map(|&member| self.subscriptions[member].client)
+        members.iter().map(|&member| SubscriptionId(member))
     }
 
     pub fn topics(&self) -> usize {
@@ -161,12 +171,29 @@ impl<D> Hub<D> {
         occupied.map(|topic| (topic.name.as_str(), topic.members.as_slice().len()))
     }
 
+    /// A number above every slot of a topic, for a walk in pieces.
+    pub fn topic_slots(&self) -> usize {
+        self.topics.slots()
+    }
+
+    /// The topic in a slot, and its number of subscriptions.
+    pub fn topic_at(&self, slot: u32) -> Option<(&str, usize)> {
+        let topic = self.topics.get(slot).filter(|topic| topic.is_occupied())?;
+        Some((topic.name.as_str(), topic.members.as_slice().len()))
+    }
+
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The memory of topics and subscriptions, without deliveries. It looks at each piece of the slabs.
+    pub fn memory_bytes(&self) -> usize {
+        let names = heap_bytes(self.names.allocation_size());
+        self.subscriptions.memory_bytes() + self.topics.memory_bytes() + names + self.owned_bytes
     }
 
     /// The number of deliveries that wait or are in progress.
@@ -258,7 +285,9 @@ impl<D> Hub<D> {
     }
 
     fn open_topic(&mut self, hash: u64, name: &str, first: u32) -> u32 {
-        let topic = self.topics.insert(Topic { name: name.into(), members: Members::One(first) });
+        let topic = Topic { name: name.into(), members: Members::One(first) };
+        self.owned_bytes += topic.memory_bytes();
+        let topic = self.topics.insert(topic);
         let Hub { topics, hashing, .. } = self;
         self.names
             .insert_unique(hash, topic, |&topic| hashing.hash_one(topics[topic].name.as_str()));
@@ -266,7 +295,9 @@ impl<D> Hub<D> {
     }
 
     fn forget_topic(&mut self, topic: u32) {
-        let Topic { name, .. } = self.topics.remove(topic);
+        let forgotten = self.topics.remove(topic);
+        self.owned_bytes -= forgotten.memory_bytes();
+        let name = forgotten.name;
         let hash = self.hashing.hash_one(name.as_str());
         let entry = self.names.find_entry(hash, |&other| other == topic);
         entry.expect("every topic has a name").remove();
@@ -283,7 +314,7 @@ impl<D> Hub<D> {
     }
 
     fn remove_member(&mut self, topic: u32, gap: u32) {
-        let Hub { subscriptions, topics, fan_outs, .. } = self;
+        let Hub { subscriptions, topics, fan_outs, owned_bytes, .. } = self;
         let members = &mut topics[topic].members;
         let last = members.as_slice().len() as u32 - 1;
         let mut fill = |from: u32, to: u32| {
@@ -298,7 +329,9 @@ impl<D> Hub<D> {
         if gap != last {
             fill(last, gap);
         }
+        *owned_bytes -= members.memory_bytes();
         members.pop();
+        *owned_bytes += members.memory_bytes();
     }
 
     /// Removes a subscription from its client's list.

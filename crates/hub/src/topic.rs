@@ -1,4 +1,5 @@
 use compact_str::CompactString;
+use watchfire_types::heap_bytes;
 
 use crate::tables::should_shrink;
 
@@ -13,6 +14,12 @@ impl Topic {
     /// Whether the slot has a topic.
     pub fn is_occupied(&self) -> bool {
         !matches!(self.members, Members::Vacant)
+    }
+
+    /// The memory that it owns.
+    pub fn memory_bytes(&self) -> usize {
+        let name = if self.name.is_heap_allocated() { self.name.capacity() } else { 0 };
+        heap_bytes(name) + self.members.memory_bytes()
     }
 }
 
@@ -37,6 +44,16 @@ impl Members {
             Members::One(member) => std::slice::from_ref(member),
             Members::Many(list) => list,
             Members::Vacant => &[],
+        }
+    }
+
+    /// The memory that the list owns.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Members::Many(list) => {
+                heap_bytes(size_of::<Vec<u32>>()) + heap_bytes(list.capacity() * size_of::<u32>())
+            }
+            Members::One(_) | Members::Vacant => 0,
         }
     }
 

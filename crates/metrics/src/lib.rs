@@ -5,9 +5,11 @@
 //! processes of a server send each other snapshots, and merge them.
 
 mod counters;
+mod queue;
 mod snapshot;
 mod writer;
 
 pub use counters::{Counter, CountersBy, TIMES, Times, TimesBy};
+pub use queue::{Pending, Queue};
 pub use snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 pub use writer::{MetricSource, MetricWriter, NANOS_PER_SECOND};

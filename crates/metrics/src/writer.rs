@@ -3,6 +3,7 @@
 use watchfire_sockets::HistogramTotals;
 
 use crate::counters::{CountersBy, Times, TimesBy};
+use crate::queue::Queue;
 use crate::snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 
 /// The divisor of histograms of times, which count nanoseconds.
@@ -85,6 +86,34 @@ impl MetricWriter {
         self.family(name, help, Kind::Histogram, Merge::Sum, series);
     }
 
+    /// Writes the state of queues. Several parts may do so.
+    pub fn queues(&mut self, queues: &[Queue]) {
+        let label = |queue: &Queue| owned(&[("queue", &queue.name)]);
+        let counts = |count: fn(&Queue) -> u64| {
+            let count = move |queue: &Queue| (label(queue), Value::Count(count(queue)));
+            queues.iter().map(count).collect::<Vec<_>>()
+        };
+        let (messages, drops) = (counts(|queue| queue.messages), counts(|queue| queue.drops));
+        let help = "Messages in the queues of the server itself";
+        self.family("queue_messages", help, Kind::Gauge, Merge::Sum, messages);
+        let help = "Age of the oldest message in a queue";
+        let oldest = |queue: &Queue| {
+            let seconds = queue.oldest.unwrap_or_default().as_secs_f64();
+            (label(queue), Value::Number(seconds))
+        };
+        let oldest = queues.iter().map(oldest);
+        self.family("queue_oldest_seconds", help, Kind::Gauge, Merge::Largest, oldest);
+        let help = "Messages that a full queue dropped";
+        self.family("queue_drops", help, Kind::Counter, Merge::Sum, drops);
+    }
+
+    /// Adds memory of a kind. Several parts may add to the same kind.
+    pub fn memory(&mut self, kind: &str, bytes: usize) {
+        let help = "Memory by its kind, as the server counts it";
+        let series = [(owned(&[("kind", kind)]), Value::Count(bytes as u64))];
+        self.family("memory_bytes", help, Kind::Gauge, Merge::Sum, series);
+    }
+
     /// Writes 1 with labels that describe something, for each of several things.
     pub fn info<const N: usize>(&mut self, name: &str, help: &str, all: &[[(&str, &str); N]]) {
         let series = all.iter().map(|labels| (owned(labels), Value::Count(1)));
@@ -100,8 +129,13 @@ impl MetricWriter {
         series: impl IntoIterator<Item = (Labels, Value)>,
     ) {
         let name = format!("watchfire_{name}");
-        let series = series.into_iter().collect();
-        self.snapshot.families.push(Family { name, help: help.to_owned(), kind, merge, series });
+        let (help, series) = (help.to_owned(), series.into_iter().collect());
+        let family = Family { name, help, kind, merge, series };
+        let families = &mut self.snapshot.families;
+        match families.iter_mut().find(|own| own.name == family.name) {
+            Some(own) => own.merge(family),
+            None => families.push(family),
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub use watchfire::internal::{
-    Direction, FoundConnection, FoundConnections, TcpFigures, WatchedMessage, WatchedMessages,
+    Direction, FoundConnection, FoundConnections, FoundTopic, FoundTopics, TcpFigures,
+    WatchedMessage, WatchedMessages,
 };
 
 /// `/admin/state`: one machine in the last second.
@@ -30,6 +31,8 @@ pub struct State {
     pub troubles: Vec<Trouble>,
     /// The last figures, by the names of columns. `None`: before the first sample.
     pub latest: Option<BTreeMap<String, Option<f64>>>,
+    /// Those that every server has.
+    pub own_tables: Vec<Table>,
     /// Those of features that have rows.
     pub tables: Vec<Table>,
     /// `None`: the program has a log of its own.
@@ -92,7 +95,7 @@ pub struct Trouble {
     pub page: String,
 }
 
-/// A table of a feature.
+/// A table of the server or of a feature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
@@ -106,7 +109,7 @@ pub struct Table {
 #[serde(default)]
 pub struct TableColumn {
     pub title: String,
-    /// `"text"`, `"bytes"`, or empty for a count.
+    /// `"text"`, `"bytes"`, `"seconds"`, or empty for a count.
     pub unit: String,
 }
 
@@ -136,20 +139,6 @@ pub struct Event {
     /// The kind of the trouble that begins or ends; empty for other events.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trouble: String,
-}
-
-/// `/admin/topics`: those with the most subscribers first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Topics {
-    pub topics: Vec<TopicUse>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TopicUse {
-    pub topic: String,
-    pub subscribers: u64,
 }
 
 #[cfg(test)]

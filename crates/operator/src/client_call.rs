@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use watchfire::internal::{
-    ClientId, ConnectionId, ConnectionQuery, FoundConnections, ShardAnswer, ShardQuestion,
-    WatchAnswer,
+    ClientId, ConnectionId, ConnectionQuery, FoundConnections, FoundTopics, ShardAnswer,
+    ShardQuestion, TopicQuery, WatchAnswer,
 };
 use watchfire_types::ShardId;
 
@@ -34,9 +34,9 @@ pub(super) enum ClientCall {
         address: IpAddr,
         count: usize,
     },
-    Topics {
-        prefix: String,
-        count: usize,
+    Topics(TopicQuery),
+    EndTopic {
+        topic: String,
     },
 }
 
@@ -64,7 +64,8 @@ impl ClientCall {
             ClientCall::EndAddress { address, count } => {
                 ShardQuestion::EndAddress { address, count }
             }
-            ClientCall::Topics { prefix, count } => ShardQuestion::LargestTopics { prefix, count },
+            ClientCall::Topics(query) => ShardQuestion::FindTopics(query),
+            ClientCall::EndTopic { topic } => ShardQuestion::EndTopic { topic },
         }
     }
 
@@ -72,11 +73,11 @@ impl ClientCall {
         match self {
             ClientCall::Connections(query) => found_json(answers, query.limit),
             ClientCall::Connection { .. } => found_json(answers, 1),
-            ClientCall::EndConnection { .. } | ClientCall::EndAddress { .. } => {
-                ended(answers).to_string()
-            }
+            ClientCall::EndConnection { .. }
+            | ClientCall::EndAddress { .. }
+            | ClientCall::EndTopic { .. } => ended(answers).to_string(),
             ClientCall::WatchConnection { .. } => json!(watched(answers)).to_string(),
-            ClientCall::Topics { .. } => json!(topics(answers)).to_string(),
+            ClientCall::Topics(query) => json!(topics(answers, query)).to_string(),
         }
     }
 }
@@ -91,12 +92,12 @@ fn found_json(answers: Vec<ShardAnswer>, limit: usize) -> String {
     serde_json::to_string(&found).expect("connections have a JSON form")
 }
 
-fn topics(answers: Vec<ShardAnswer>) -> Vec<(String, u64)> {
-    let topics = answers.into_iter().flat_map(|answer| match answer {
-        ShardAnswer::Topics(topics) => topics,
-        _ => Vec::new(),
+fn topics(answers: Vec<ShardAnswer>, query: &TopicQuery) -> FoundTopics {
+    let parts = answers.into_iter().filter_map(|answer| match answer {
+        ShardAnswer::FoundTopics(found) => Some(found),
+        _ => None,
     });
-    topics.collect()
+    FoundTopics::merged(parts, query.sort, query.limit)
 }
 
 fn ended(answers: Vec<ShardAnswer>) -> u64 {
@@ -121,7 +122,7 @@ fn watched(answers: Vec<ShardAnswer>) -> WatchAnswer {
 pub(super) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::internal::{
         ConnectionOrder, ConnectionTransport, Direction, FoundConnection, FoundConnections,
-        TcpFigures, WatchAnswer, WatchedMessage, WatchedMessages,
+        FoundTopic, TcpFigures, TopicOrder, WatchAnswer, WatchedMessage, WatchedMessages,
     };
     use watchfire::message_samples as samples;
     let client = ClientId::Socket { slot: 1, generation: 2 };
@@ -158,7 +159,8 @@ pub(super) fn message_samples() -> Vec<watchfire::internal::Samples> {
             ClientCall::EndConnection { shard: 1, client: session },
             ClientCall::WatchConnection { shard: 1, client, after: 2, payloads: Some(true) },
             ClientCall::EndAddress { address: [192, 0, 2, 1].into(), count: 3 },
-            ClientCall::Topics { prefix: "p".into(), count: 3 },
+            ClientCall::Topics(TopicQuery::default()),
+            ClientCall::EndTopic { topic: "t".into() },
         ),
         samples!(enum ClientId: client, session),
         samples!(enum ConnectionTransport:
@@ -173,6 +175,13 @@ pub(super) fn message_samples() -> Vec<watchfire::internal::Samples> {
             ConnectionOrder::SentBytes,
             ConnectionOrder::ReceivedBytes,
             ConnectionOrder::Channels,
+        ),
+        samples!(enum TopicOrder: TopicOrder::Subscribers, TopicOrder::Messages, TopicOrder::Bytes),
+        samples!(TopicQuery:
+            TopicQuery { sort: TopicOrder::Bytes, limit: 3, prefix: "p".into() },
+        ),
+        samples!(json FoundTopics:
+            FoundTopics { topics: vec![FoundTopic::default()], scanned: 1, scan_micros: 2 }
         ),
         samples!(json FoundConnections:
             FoundConnections { connections, scanned: 1, scan_micros: 2 }

@@ -21,7 +21,7 @@ use super::access::Access;
 use super::denied_addresses::DeniedAddresses;
 use super::listener::{AdminServer, check, open_listeners};
 use super::machine_record::MachineRecord;
-use super::metrics_page::MetricsPage;
+use super::metrics_page::{FreeBytes, MetricsPage};
 use super::page;
 use super::process_calls::{ProcessCalls, ServerParts};
 use super::profiles::ProfileCalls;
@@ -36,7 +36,7 @@ const NOT_FOUND: &str =
 
 /// A hash of samples of all messages between the parts of this crate in several processes. A part with another
 /// format is another part, which an older process does not have.
-const FORMAT: u64 = 0xee56_28f9_5229_a25e;
+const FORMAT: u64 = 0xf1fb_b293_5f68_6d17;
 
 /// The file of the operator's history, in the service's state folder.
 const HISTORY_FILE: &str = "operator-history";
@@ -55,12 +55,21 @@ const HISTORY_FILE: &str = "operator-history";
 /// assert_eq!(server.addresses_of("operator").len(), 1);
 /// ```
 #[derive(Debug, Default)]
-pub struct Operator;
+pub struct Operator {
+    free_bytes: Option<FreeBytes>,
+}
 
 impl Operator {
     /// The feature, which reads the settings of the section `admin`.
     pub fn new() -> Self {
-        Operator
+        Operator::default()
+    }
+
+    /// Sets the function that returns how many free bytes the allocator of the program keeps. With glibc it is
+    /// `mallinfo2`. Without it, they count as memory that is not counted.
+    pub fn with_free_bytes(mut self, free_bytes: fn() -> u64) -> Self {
+        self.free_bytes = Some(free_bytes);
+        self
     }
 }
 
@@ -98,7 +107,7 @@ impl Feature for Operator {
         let settings = foundation.settings;
         let AdminSettings { token, .. } = settings.section();
         let link = |name| foundation.link(PartName::new(name, FORMAT));
-        let metrics_page = Arc::new(MetricsPage::new(link("metrics")));
+        let metrics_page = Arc::new(MetricsPage::new(link("metrics"), self.free_bytes));
         let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
         let watch = Watch::new(foundation.troubles);
         let troubles = Arc::new(TroubleMetrics::new(&watch));

@@ -9,7 +9,7 @@ use watchfire_metrics::Snapshot;
 use watchfire_types::NodeId;
 
 use super::answers::{self, LimitUse, Process};
-use super::figures::{Column, Columns, History, Row, Step, SystemFigures, filled};
+use super::figures::{Column, Columns, History, Row, Step, SystemFigures, filled, own_tables};
 use super::troubles::Watch;
 
 /// The record of a machine. Empty in a process that does not record.
@@ -20,6 +20,8 @@ pub(super) struct MachineRecord {
     pub processes: BTreeMap<u16, Process>,
     pub missing: Vec<u16>,
     pub system: SystemFigures,
+    /// Those that every server has.
+    pub own_tables: Vec<answers::Table>,
     pub tables: Vec<answers::Table>,
     of_features: Vec<Table>,
 }
@@ -33,13 +35,15 @@ impl MachineRecord {
             processes: BTreeMap::new(),
             missing: Vec::new(),
             system: SystemFigures::default(),
+            own_tables: Vec::new(),
             tables: Vec::new(),
             of_features: tables.to_vec(),
         }
     }
 
-    /// Fills the tables of features from the metrics of all processes.
+    /// Fills the tables from the metrics of all processes.
     pub fn fill_tables(&mut self, snapshots: &[(NodeId, Snapshot)]) {
+        self.own_tables = own_tables(snapshots);
         let filled = self.of_features.iter().map(|table| filled(table, snapshots));
         self.tables = filled.filter(|table| !table.rows.is_empty()).collect();
     }

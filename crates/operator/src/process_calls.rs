@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -30,6 +31,9 @@ use super::troubles::TroubleMetrics;
 
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a process that is ended goes on, so that its answer is sent.
+const END_DELAY: Duration = Duration::from_millis(200);
 
 /// Connections that a shard ends at a time. Ending one costs some microseconds.
 const ENDED_AT_A_TIME: usize = 500;
@@ -81,6 +85,8 @@ pub(super) enum Call {
         level: String,
     },
     Clients(ClientCall),
+    /// Ends the process, as a crash does.
+    EndProcess,
 }
 
 impl ProcessCalls {
@@ -165,12 +171,29 @@ impl ProcessCalls {
         calls.join_all().await.into_iter().flatten().collect()
     }
 
+    /// Ends the channels of a topic in the processes of all machines at the same time, and returns their number. `None`: a
+    /// process does not answer, and may have kept some.
+    pub(super) async fn end_topic(self: &Arc<Self>, topic: &str) -> Option<u64> {
+        let mut ends = JoinSet::new();
+        for node in self.everywhere() {
+            let calls = self.clone();
+            let call = Call::Clients(ClientCall::EndTopic { topic: topic.to_owned() });
+            ends.spawn(async move { calls.call(node, &call).await?.parse::<u64>().ok() });
+        }
+        ends.join_all().await.into_iter().sum()
+    }
+
+    /// The processes of all machines.
+    fn everywhere(&self) -> Vec<NodeId> {
+        let cluster = self.link.cluster();
+        cluster.others().map(|(node, _)| node).chain([cluster.me()]).collect()
+    }
+
     /// Ends the connections of an address in the processes of all machines at the same time, and returns
     /// their number. A process that does not answer keeps the rest.
     pub(super) async fn end_address(self: &Arc<Self>, address: IpAddr) -> u64 {
-        let cluster = self.link.cluster();
         let mut ends = JoinSet::new();
-        for node in cluster.others().map(|(node, _)| node).chain([cluster.me()]) {
+        for node in self.everywhere() {
             let calls = self.clone();
             ends.spawn(async move {
                 let call =
@@ -211,6 +234,14 @@ impl ProcessCalls {
                 }
                 json!({ "error": error }).to_string()
             }
+            Call::EndProcess => {
+                let end = || {
+                    thread::sleep(END_DELAY);
+                    std::process::exit(1);
+                };
+                let started = thread::Builder::new().name("end".into()).spawn(end);
+                json!({ "ended": started.is_ok() }).to_string()
+            }
             Call::Clients(call) => {
                 let asked = call.clone();
                 return self.server.endpoint.ask_shards(call.question(), move |answers| {
@@ -236,6 +267,7 @@ impl ProcessCalls {
             limits: record.limits(limits.queued_bytes_max as f64, *history_bytes_max as f64),
             troubles: record.watch.troubles(),
             latest: record.latest(),
+            own_tables: record.own_tables.clone(),
             tables: record.tables.clone(),
             log_level: log_level(),
         };
@@ -300,7 +332,7 @@ impl ClusterPart for ProcessCalls {
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     use watchfire::message_samples as samples;
-    let topics = ClientCall::Topics { prefix: "p".into(), count: 3 };
+    let topics = ClientCall::Topics(watchfire::internal::TopicQuery::default());
     let mut all = vec![
         samples!(enum Call:
             Call::State,
@@ -309,6 +341,7 @@ pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
             Call::Note { kind: "k".into(), text: "t".into() },
             Call::SetLogLevel { level: "debug".into() },
             Call::Clients(topics),
+            Call::EndProcess,
         ),
         samples!(enum Step: Step::Second, Step::Minute, Step::Hour),
         samples!(Machine: Machine { name: "m".into(), first: 1, processes: 2 }),

@@ -1,13 +1,11 @@
 //! The operator's calls over HTTP: JSON under `/admin`, beside `/metrics`.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -16,11 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use watchfire::internal::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
-    NotAConnection, WatchAnswer,
+    FoundTopics, NotAConnection, TopicOrder, TopicQuery, WatchAnswer,
 };
 use watchfire_tracker::network_of;
 
-use super::answers::{TopicUse, Topics};
 use super::client_call::ClientCall;
 use super::denied_addresses::TooManyDenied;
 use super::figures::Step;
@@ -49,6 +46,8 @@ impl ProcessCalls {
             .route("/admin/addresses/denied", get(denied_addresses))
             .route("/admin/addresses/denied/{address}", put(deny_address).delete(allow_address))
             .route("/admin/topics", get(topics))
+            .route("/admin/topics/end", post(end_topic))
+            .route("/admin/processes/{process}/end", post(end_process))
             .route("/admin/log", put(set_log_level))
             .with_state(self)
     }
@@ -63,6 +62,23 @@ const GONE: Refusal = Refusal {
     status: StatusCode::NOT_FOUND,
     reason: "not found",
     message: Cow::Borrowed("There is no such connection (any more)."),
+};
+const NO_TOPIC: Refusal = Refusal {
+    status: StatusCode::NOT_FOUND,
+    reason: "not found",
+    message: Cow::Borrowed("No client has joined this topic (any more)."),
+};
+const NO_PROCESS: Refusal = Refusal {
+    status: StatusCode::NOT_FOUND,
+    reason: "not found",
+    message: Cow::Borrowed("There is no such process. /admin/state names all of a machine."),
+};
+const ONLY_PROCESS: Refusal = Refusal {
+    status: StatusCode::CONFLICT,
+    reason: "only process",
+    message: Cow::Borrowed(
+        "The server has one process, which nothing would start again. Stop it with SIGTERM.",
+    ),
 };
 const TOO_MANY_WATCHED: Refusal = Refusal {
     status: StatusCode::SERVICE_UNAVAILABLE,
@@ -183,14 +199,18 @@ async fn connection(State(calls): State<Arc<ProcessCalls>>, Path(id): Path<Strin
     Ok(Json(connection).into_response())
 }
 
-async fn disconnect(State(calls): State<Arc<ProcessCalls>>, Path(id): Path<String>) -> Answer {
+async fn disconnect(
+    State(calls): State<Arc<ProcessCalls>>,
+    ConnectInfo(by): ConnectInfo<SocketAddr>,
+    Path(id): Path<String>,
+) -> Answer {
     let parsed = id.parse::<ConnectionId>()?;
     let end = Call::Clients(ClientCall::end_of(parsed));
     let ended = calls.call(parsed.node, &end).await.ok_or(GONE)?;
     if ended != "1" {
         return Err(GONE);
     }
-    tracing::info!(connection = id, "the operator closed a connection");
+    tracing::info!(connection = id, %by, "the operator closed a connection");
     Ok(Json(json!({ "disconnected": true })).into_response())
 }
 
@@ -306,35 +326,66 @@ fn parse_address(text: &str) -> Result<IpAddr, Refusal> {
 #[serde(default, deny_unknown_fields)]
 struct TopicParams {
     machine: String,
+    sort: TopicOrder,
     prefix: String,
     limit: Option<usize>,
 }
 
 async fn topics(
     State(calls): State<Arc<ProcessCalls>>,
-    Params(TopicParams { machine, prefix, limit }): Params<TopicParams>,
+    Params(TopicParams { machine, sort, prefix, limit }): Params<TopicParams>,
 ) -> Answer {
     let limit = check_limit(limit)?;
     let machine = find(&calls, &machine)?;
-    // A topic may be large only in the sum of several processes, so each names more than are shown.
-    let count = limit * 4;
-    let texts =
-        calls.call_all(&machine, &Call::Clients(ClientCall::Topics { prefix, count })).await;
+    // A topic may be large only in the sum of several parts, so each names more than are shown.
+    let query = TopicQuery { sort, limit: limit * 4, prefix };
+    let texts = calls.call_all(&machine, &Call::Clients(ClientCall::Topics(query))).await;
     if texts.is_empty() {
         return Err(NO_ANSWER);
     }
-    let mut sums = BTreeMap::<String, u64>::new();
-    for text in &texts {
-        let topics: Vec<(String, u64)> = serde_json::from_str(text).unwrap_or_default();
-        for (topic, subscribers) in topics {
-            *sums.entry(topic).or_default() += subscribers;
-        }
+    let parts = texts.iter().filter_map(|text| serde_json::from_str(text).ok());
+    Ok(Json(FoundTopics::merged(parts, sort, limit)).into_response())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndTopicParams {
+    topic: String,
+}
+
+/// Ends the channels of a topic that are joined now, on all machines. Their clients are told that they are closed.
+async fn end_topic(
+    State(calls): State<Arc<ProcessCalls>>,
+    ConnectInfo(by): ConnectInfo<SocketAddr>,
+    Params(EndTopicParams { topic }): Params<EndTopicParams>,
+) -> Answer {
+    let channels = calls.end_topic(&topic).await;
+    tracing::warn!(topic, channels, %by, "the operator ended a topic");
+    let name: String = topic.chars().take(NOTE_BYTES_MAX / 4).collect();
+    calls.note_for_machine("topic_ended", format!("The operator ended the topic {name}")).await;
+    match channels.ok_or(NO_ANSWER)? {
+        0 => Err(NO_TOPIC),
+        channels => Ok(Json(json!({ "channels": channels })).into_response()),
     }
-    let uses = sums.into_iter().map(|(topic, subscribers)| TopicUse { topic, subscribers });
-    let mut topics: Vec<_> = uses.collect();
-    topics.sort_by_key(|topic| Reverse(topic.subscribers));
-    topics.truncate(limit);
-    Ok(Json(Topics { topics }).into_response())
+}
+
+/// Ends a process of several, which is started again. Its clients lose their connections.
+async fn end_process(
+    State(calls): State<Arc<ProcessCalls>>,
+    ConnectInfo(by): ConnectInfo<SocketAddr>,
+    Path(process): Path<u16>,
+    Params(OfMachine { machine, .. }): Params<OfMachine>,
+) -> Answer {
+    let machine = find(&calls, &machine)?;
+    if machine.processes == 1 {
+        return Err(ONLY_PROCESS);
+    }
+    let node = machine.nodes().nth(process.into()).ok_or(NO_PROCESS)?;
+    let name = &machine.name;
+    tracing::warn!(process, machine = name, %by, "the operator ends a process");
+    let text = format!("The operator ended process {process} of {name}");
+    calls.note_for_machine("process_ended", text).await;
+    calls.call(node, &Call::EndProcess).await.map(json_text).ok_or(NO_ANSWER)
 }
 
 #[derive(Deserialize)]

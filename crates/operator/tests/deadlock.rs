@@ -1,4 +1,5 @@
-//! An event loop that blocks for ever or panics is noticed, while the rest of its process runs.
+//! An event loop that blocks for ever or panics is noticed, while the rest of its process runs. A process that ends is
+//! started again.
 
 mod support;
 
@@ -10,12 +11,15 @@ use serde_json::json;
 use support::Program;
 use watchfire_testkit::{Answer, Client, DEADLINE, Request, eventually};
 
+const TOKEN: &str = "a token of the operator";
+
 struct Server(Program);
 
 impl Server {
     /// Each process has two event loops: with one that continues, it does not look dead.
     fn start(processes: u16, environment: &[(&str, &str)]) -> Server {
-        let settings = format!("server.processes = {processes}\nserver.shards = 2");
+        let settings =
+            format!("server.processes = {processes}\nserver.shards = 2\nadmin.token = {TOKEN:?}");
         let mut command = Program::command(&settings);
         command.envs(environment.iter().copied());
         Server(Program::start(command))
@@ -57,6 +61,24 @@ fn a_process_with_a_blocked_event_loop_is_missing_and_then_replaced() {
     eventually("one is missing", || server.answers(503));
     eventually("both serve", || server.answers(200));
     eventually("it is counted", || server.metrics_contain("\nwatchfire_process_hangs_total 1\n"));
+}
+
+#[test]
+fn a_process_that_the_operator_ends_is_replaced_unless_it_is_the_only_one() {
+    let end = |server: &Server, process: u16| {
+        let request = Request::new("POST", &format!("/admin/processes/{process}/end"));
+        let authorization = format!("authorization: Bearer {TOKEN}");
+        request.lines([&authorization]).to(server.0.admin).status
+    };
+    let server = Server::start(2, &[]);
+    eventually("both serve", || server.answers(200));
+    assert_eq!(end(&server, 2), 404);
+    assert_eq!(end(&server, 1), 200);
+    eventually("it is counted", || {
+        server.metrics_contain("\nwatchfire_process_restarts_total 1\n")
+    });
+    eventually("both serve", || server.answers(200));
+    assert_eq!(end(&Server::start(1, &[]), 0), 409);
 }
 
 #[test]

@@ -294,6 +294,7 @@ fn the_page_describes_every_line_of_a_server_with_its_level_and_fields() {
     let connections = server.admin("GET", "/admin/connections", TOKEN);
     let (_, id) = connections.split_once(r#""id":""#).expect("a connection");
     let (id, _) = id.split_once('"').expect("an id");
+    server.admin("POST", "/admin/topics/end?topic=block", TOKEN);
     server.admin("POST", &format!("/admin/connections/{id}/disconnect"), TOKEN);
     let many: Vec<_> = (0..38)
         .map(|_| TcpStream::connect(server.program.address).expect("a connection"))
@@ -332,6 +333,7 @@ fn the_page_describes_every_line_of_a_server_with_its_level_and_fields() {
         "many requests to the admin listener",
         "the operator changed the level",
         "the operator closed a connection",
+        "the operator ended a topic",
         "trouble began",
     ] {
         assert!(seen.iter().any(|message| message.starts_with(start)), "{start}: {seen:#?}");

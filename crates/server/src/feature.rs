@@ -231,6 +231,8 @@ pub enum Cell {
     Count,
     /// The sum of the series, in bytes.
     Bytes,
+    /// The largest of the series, in seconds.
+    Seconds,
     /// Another label of a series.
     Label(&'static str),
 }

@@ -12,8 +12,9 @@ pub use crate::addresses::Addresses;
 pub use crate::channel_api::{
     Address, ClientId, ClientSender, ConnectionId, ConnectionOrder, ConnectionQuery,
     ConnectionTransport, Direction, Forward, ForwardKind, FoundConnection, FoundConnections,
-    NotAConnection, ParkResponse, ParkRoute, ParkedRequest, Parking, ShardAnswer, ShardQuestion,
-    TcpFigures, WatchAnswer, WatchedMessage, WatchedMessages, retry_after_ms,
+    FoundTopic, FoundTopics, NotAConnection, ParkResponse, ParkRoute, ParkedRequest, Parking,
+    ShardAnswer, ShardQuestion, TcpFigures, TopicOrder, TopicQuery, WatchAnswer, WatchedMessage,
+    WatchedMessages, retry_after_ms,
 };
 pub use crate::cluster::{
     Cluster, ProcessStarts, REPORT_ENTRIES_MAX, ReportWaker, Reporter, Samples, Unanswered,

@@ -61,6 +61,11 @@ impl ReplicatedPresence {
         self.stripes.iter().map(|stripe| stripe.lock().own_len()).sum()
     }
 
+    /// The memory of all presences.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.lock().memory_bytes()).sum()
+    }
+
     /// How many topics of a stripe have changes that were not sent.
     pub(crate) fn changed(&self, stripe: usize) -> usize {
         self.stripes[stripe].lock().changed()

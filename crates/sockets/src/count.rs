@@ -23,9 +23,9 @@ impl Count {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Adds 1 from any thread. A count that uses this must not use `add` or `sub`.
-    pub(crate) fn add_one_from_anywhere(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// Adds 1 from any thread, and returns the value before. A count that uses this must not use `add` or `sub`.
+    pub(crate) fn add_one_from_anywhere(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
     }
 
     pub fn get(&self) -> u64 {

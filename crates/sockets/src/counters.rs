@@ -1,7 +1,7 @@
 //! Counters of the shards, for metrics, and what they count: connections, and why sockets end.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::RuntimeMetrics;
 use watchfire_types::ShardId;
@@ -36,6 +36,9 @@ macro_rules! counts {
             $(pub(crate) $name: Count,)*
             /// Bytes in the largest queue of a socket, at the last sweep.
             pub(crate) queued_bytes_largest: Count,
+            /// When the oldest message in the shard's queue was sent, in nanoseconds since the start. It is that of
+            /// the last message that was taken, or of the first one in an empty queue.
+            pub(crate) shard_queue_since: Count,
             pub(crate) histograms: ShardHistograms,
         }
 
@@ -83,6 +86,8 @@ counts! {
     proxy_untrusted,
     /// Connections closed because of an invalid or late header of the PROXY protocol.
     proxy_header_errors,
+    /// Clients whose TLS this process terminates.
+    tls_now,
     /// TLS handshakes that failed or timed out.
     tls_failures,
     /// Requests moved to another shard.
@@ -111,6 +116,10 @@ counts! {
     partial_bytes_now,
     /// Sockets closed because of `partial_bytes_max`.
     partial_refusals,
+    /// Messages given to a shard's queue.
+    shard_queue_sent,
+    /// Messages taken from it.
+    shard_queue_taken,
     /// Messages dropped because a shard's queue was full or the shard had ended.
     shard_queue_drops,
     /// WebSockets, event streams and parked GETs that their client ended.
@@ -152,6 +161,16 @@ pub struct SocketHistograms {
     /// From the first byte that the kernel did not take to the end of a socket's queue, in tenths
     /// of a second.
     pub queue_ages: HistogramTotals,
+}
+
+/// The queue of messages from other threads to a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardQueue {
+    pub messages: u64,
+    /// The age of the oldest one. `None`: there is none.
+    pub oldest: Option<Duration>,
+    /// Messages that were dropped.
+    pub drops: u64,
 }
 
 /// The reason why a socket ended.
@@ -196,6 +215,7 @@ impl ShardCounters {
 /// The counts of all shards; read them with [`SocketCounters::totals`].
 pub struct SocketCounters {
     shards: Box<[ShardCounters]>,
+    started_at: Instant,
     /// Measured by tokio.
     runtimes: Box<[OnceLock<RuntimeMetrics>]>,
 }
@@ -204,6 +224,7 @@ impl SocketCounters {
     pub(crate) fn new(shards: usize) -> Self {
         SocketCounters {
             shards: (0..shards).map(|_| ShardCounters::default()).collect(),
+            started_at: Instant::now(),
             runtimes: (0..shards).map(|_| OnceLock::new()).collect(),
         }
     }
@@ -214,6 +235,23 @@ impl SocketCounters {
 
     pub(crate) fn set_runtime(&self, shard: ShardId, runtime: RuntimeMetrics) {
         self.runtimes[usize::from(shard.0)].set(runtime).ok();
+    }
+
+    /// The time since the start, in nanoseconds.
+    pub(crate) fn nanos(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The queue of each shard.
+    pub fn shard_queues(&self) -> impl Iterator<Item = ShardQueue> {
+        self.shards.iter().map(|shard| {
+            // A message may be taken before it is counted as sent.
+            let taken = shard.shard_queue_taken.get();
+            let messages = shard.shard_queue_sent.get().saturating_sub(taken);
+            let age = self.nanos().saturating_sub(shard.shard_queue_since.get());
+            let oldest = (messages > 0).then(|| Duration::from_nanos(age));
+            ShardQueue { messages, oldest, drops: shard.shard_queue_drops.get() }
+        })
     }
 
     /// How long each shard's event loop has worked, and not waited for events.

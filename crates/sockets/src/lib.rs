@@ -93,7 +93,7 @@ pub use authority::is_host_and_port;
 pub use balancing::ConnectionBalancer;
 pub use connection_view::{ConnectionState, ConnectionView};
 pub use count::{Count, Histogram, HistogramTotals};
-pub use counters::{CloseCause, SocketCounters, SocketHistograms, SocketTotals};
+pub use counters::{CloseCause, ShardQueue, SocketCounters, SocketHistograms, SocketTotals};
 pub use forwarded::{
     ForwardedClient, ForwardingHeader, ForwardingProxies, NetworkError, is_forwarding_header,
 };

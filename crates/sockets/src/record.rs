@@ -106,6 +106,10 @@ impl Slab {
         self.records.slots()
     }
 
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.records.memory_bytes()
+    }
+
     pub(crate) fn insert(&mut self, fd: OwnedFd, seen: u32, state: State) -> SocketId {
         self.last_generation = self.last_generation.wrapping_add(1);
         let generation = self.last_generation;

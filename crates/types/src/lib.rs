@@ -10,6 +10,7 @@
 //! ```
 
 mod fixed_hash;
+mod heap;
 mod instant;
 mod metrics_format;
 mod node_id;
@@ -23,6 +24,7 @@ mod user_agent;
 mod vital_thread;
 
 pub use fixed_hash::FixedHash;
+pub use heap::heap_bytes;
 pub use instant::Instant;
 pub use metrics_format::MetricsFormat;
 pub use node_id::NodeId;

@@ -1,5 +1,7 @@
 use std::ops::{Index, IndexMut};
 
+use crate::heap_bytes;
+
 const PIECE_LEN: usize = 256;
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -49,6 +51,13 @@ impl<T> Slab<T> {
     /// A number above every occupied slot, for walks over all of them.
     pub fn slots(&self) -> usize {
         self.pieces.len() * PIECE_LEN
+    }
+
+    /// Its own memory, without what the records own. It looks at each piece of 256 records.
+    pub fn memory_bytes(&self) -> usize {
+        let records = |piece: &Piece<T>| heap_bytes(piece.records.capacity() * size_of::<T>());
+        let pieces: usize = self.pieces.iter().map(records).sum();
+        heap_bytes(self.pieces.capacity() * size_of::<Piece<T>>()) + pieces
     }
 
     /// The record of a slot: the default one if the slot is vacant, or `None` if it has no memory.

@@ -11,7 +11,7 @@ import { newVisitor, startServer } from '../browser/page-driver.mjs'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { Desktop, HEIGHT, png, SIDE, WIDTH } from '../lib/desktop.mjs'
 import { newFolder } from '../lib/folders.mjs'
-import { Program, run } from '../lib/program.mjs'
+import { Program } from '../lib/program.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 
 /** A throw arrives sooner, also on a machine that is busy with other tests. */
@@ -149,7 +149,10 @@ describe('sprites on a desktop', () => {
     await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 2, 'both have slots')
     await desktop.throwRight()
     await person.waitForText('cat came in from the left.')
-    await person.tab.getByRole('button', { name: /^Kite: arrow keys/ }).first().focus()
+    await person.tab
+      .getByRole('button', { name: /^Kite: arrow keys/ })
+      .first()
+      .focus()
     await person.tab.keyboard.press('ArrowLeft')
     await desktop.standing()
   })

@@ -103,6 +103,33 @@ test('the operator disconnects one client, after a confirmation', async (t) => {
   assert.equal(other.closed.all.length, 0)
 })
 
+test('the operator ends a topic and a process, after a confirmation, and sees the memory by kind', async (t) => {
+  const server = await startServer(t, { processes: 2, settings: { ...ROOMS, 'admin.token': TOKEN } })
+  const client = connect(t, server, WEBSOCKET)
+  const topic = freshTopic()
+  await client.join(topic)
+  const { tab } = await open(t, await server.admin('/#topics?order=messages'))
+  await enterToken(tab)
+  await openRow(tab, new RegExp(topic))
+  await tab.getByRole('button', { name: 'End topic', exact: true }).click()
+  await tab.getByRole('button', { name: 'End topic now' }).click()
+  await tab.getByText('The server has closed 1 channel.').waitFor()
+  await tab.getByRole('button', { name: 'Close' }).click()
+  await tab.getByText('No topic matches.').waitFor()
+
+  await show(tab, 'Runtime')
+  const row = (table, name) => tab.getByRole('table', { name: table }).getByRole('row', { name }).waitFor()
+  await row('Memory', /^program [\d.]+ MiB$/)
+  await row('Queues', /^event loop 0\/0 0 0 ms 0$/)
+  await tab.getByRole('button', { name: 'End process 1', exact: true }).click()
+  await tab.getByRole('button', { name: 'End process 1 now' }).click()
+  await tab.getByText('The process ends, and is started again.').waitFor()
+  await show(tab, 'Events')
+  await tab.getByRole('row', { name: /The operator ended process 1 of / }).waitFor()
+  await tab.getByRole('row', { name: /Process 1 serves again/ }).waitFor()
+  assert.match(server.stderr, /the operator ended a topic .*by=127\.0\.0\.1:\d+/)
+})
+
 test('the operator watches the messages of one client, and its payloads only when asked', async (t) => {
   const server = await startServer(t, { settings: { ...ROOMS, 'admin.token': TOKEN } })
   const client = connect(t, server, WEBSOCKET)

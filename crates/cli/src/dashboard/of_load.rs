@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use watchfire_load::{Control, Results, Second, is_same};
 use watchfire_operator::answers::{
-    Event, Events, FoundConnections, Process, State, Topics, Trouble,
+    Event, Events, FoundConnections, FoundTopics, Process, State, Trouble,
 };
 use watchfire_page_client::ServerUrl;
 use watchfire_report::units::binary_bytes;
@@ -175,7 +175,7 @@ impl Calls {
             ("GET", "/admin/state") => json!(shown.state),
             ("GET", "/admin/events") => json!(Events { events: shown.events.clone() }),
             ("GET", "/admin/connections") => json!(FoundConnections::default()),
-            ("GET", "/admin/topics") => json!(Topics::default()),
+            ("GET", "/admin/topics") => json!(FoundTopics::default()),
             ("GET", "/admin/history") => {
                 let after = query.split('&').find_map(|part| part.strip_prefix("after="));
                 let after: f64 = after.and_then(|after| after.parse().ok()).unwrap_or(0.0);

@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use strum::{EnumDiscriminants, IntoStaticStr, VariantArray};
 use watchfire_operator::answers::{
-    Event, Events, FoundConnection, FoundConnections, History, State, TopicUse, Topics,
+    Event, Events, FoundConnection, FoundConnections, FoundTopic, FoundTopics, History, State,
     WatchedMessages,
 };
 
@@ -43,10 +43,17 @@ pub enum Question {
     },
     Topics {
         machine: String,
-        prefix: String,
+        query: TopicQuery,
     },
     Disconnect {
         id: String,
+    },
+    EndTopic {
+        topic: String,
+    },
+    EndProcess {
+        machine: String,
+        process: u16,
     },
 }
 
@@ -58,8 +65,9 @@ pub enum Answer {
     Connections(FoundConnections),
     Connection(Box<FoundConnection>),
     Messages(WatchedMessages),
-    Topics(Vec<TopicUse>),
-    Disconnected,
+    Topics(Vec<FoundTopic>),
+    /// A connection, a topic or a process.
+    Ended,
 }
 
 /// Why there is no answer.
@@ -95,12 +103,14 @@ impl Question {
             Question::Connection { .. } => Answer::Connection(operator.call("GET", &path).await?),
             Question::Messages { .. } => Answer::Messages(operator.call("GET", &path).await?),
             Question::Topics { .. } => {
-                let Topics { topics } = operator.call("GET", &path).await?;
+                let FoundTopics { topics, .. } = operator.call("GET", &path).await?;
                 Answer::Topics(topics)
             }
-            Question::Disconnect { .. } => {
+            Question::Disconnect { .. }
+            | Question::EndTopic { .. }
+            | Question::EndProcess { .. } => {
                 let _: Value = operator.call("POST", &path).await?;
-                Answer::Disconnected
+                Answer::Ended
             }
         })
     }
@@ -133,12 +143,18 @@ impl Question {
                 let path = format!("/admin/connections/{}/messages", segment(id));
                 path_with(&path, &[("after", &after.to_string())])
             }
-            Question::Topics { machine, prefix } => {
-                let params = [("limit", ROWS_MAX), ("prefix", prefix), ("machine", machine)];
+            Question::Topics { machine, query: TopicQuery { order, prefix } } => {
+                let sort = order.names().parameter;
+                let params =
+                    [("sort", sort), ("limit", ROWS_MAX), ("prefix", prefix), ("machine", machine)];
                 path_with("/admin/topics", &params)
             }
             Question::Disconnect { id } => {
                 format!("/admin/connections/{}/disconnect", segment(id))
+            }
+            Question::EndTopic { topic } => path_with("/admin/topics/end", &[("topic", topic)]),
+            Question::EndProcess { machine, process } => {
+                path_with(&format!("/admin/processes/{process}/end"), &[("machine", machine)])
             }
         }
     }
@@ -198,6 +214,40 @@ impl Order {
             Order::Channels => ('c', "ch", "channels", "channels"),
         };
         OrderNames { letter, heading, phrase, parameter }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopicQuery {
+    pub order: TopicOrder,
+    pub prefix: String,
+}
+
+/// The order of topics; the largest value is the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
+pub enum TopicOrder {
+    #[default]
+    Subscribers,
+    Messages,
+    Bytes,
+}
+
+pub struct TopicOrderNames {
+    pub heading: &'static str,
+    /// The first topics in this order.
+    pub phrase: &'static str,
+    parameter: &'static str,
+}
+
+impl TopicOrder {
+    /// Its names for the columns, for the user and for the server.
+    pub fn names(self) -> TopicOrderNames {
+        let (heading, phrase, parameter) = match self {
+            TopicOrder::Subscribers => ("subscribers", "largest topics", "subscribers"),
+            TopicOrder::Messages => ("msg/s", "topics with the most messages", "messages"),
+            TopicOrder::Bytes => ("bytes/s", "topics with the most bytes", "bytes"),
+        };
+        TopicOrderNames { heading, phrase, parameter }
     }
 }
 
@@ -286,6 +336,10 @@ mod tests {
         assert_eq!(Question::State { machine: String::new() }.path(), "/admin/state");
         let hostile = Question::Disconnect { id: "../x?y\r\n0-1".into() };
         assert_eq!(hostile.path(), "/admin/connections/xy0-1/disconnect");
+        let topic = Question::EndTopic { topic: "a b".into() };
+        assert_eq!(topic.path(), "/admin/topics/end?topic=a%20b");
+        let process = Question::EndProcess { machine: "web".into(), process: 3 };
+        assert_eq!(process.path(), "/admin/processes/3/end?machine=web");
     }
 
     #[test]

@@ -45,11 +45,14 @@ impl OpenQuestions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::question::TopicQuery;
 
     #[test]
     fn while_a_question_is_open_only_the_last_other_one_waits() {
-        let topics =
-            |prefix: &str| Question::Topics { machine: String::new(), prefix: prefix.into() };
+        let topics = |prefix: &str| {
+            let query = TopicQuery { prefix: prefix.into(), ..TopicQuery::default() };
+            Question::Topics { machine: String::new(), query }
+        };
         let mut open = OpenQuestions::default();
         assert_eq!(open.ask(topics("a")), Some(topics("a")));
         for prefix in ["a", "b", "c"] {

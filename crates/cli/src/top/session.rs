@@ -6,11 +6,11 @@ use std::time::Duration;
 
 pub use ratatui::crossterm::event::KeyCode as Key;
 use strum::{IntoStaticStr, VariantArray};
-use watchfire_operator::answers::{Event, State, TopicUse};
+use watchfire_operator::answers::{Event, FoundTopic, State};
 
 use super::charts::Charts;
 use super::connection_list::{ConnectionList, Details, Watched};
-use super::question::{Answer, Failure, Filter, Kind, Order, Question, after};
+use super::question::{Answer, Failure, Filter, Kind, Order, Question, TopicQuery, after};
 use super::questions_open::OpenQuestions;
 
 /// How often [`Input::Tick`] is expected.
@@ -64,6 +64,8 @@ pub enum Prompt {
     Prefix(String),
     /// Disconnect this connection?
     Disconnect { id: String, name: String },
+    /// End this topic or process?
+    End { what: Question, name: String },
 }
 
 /// The rows of a screen without details.
@@ -92,8 +94,8 @@ pub struct Session {
     pub state: Option<State>,
     pub charts: Charts,
     pub connections: ConnectionList,
-    pub topics: Option<Vec<TopicUse>>,
-    pub topic_prefix: String,
+    pub topics: Option<Vec<FoundTopic>>,
+    pub topic_query: TopicQuery,
     pub topic_rows: Rows,
     pub process_rows: Rows,
     /// The newest event first.
@@ -190,8 +192,8 @@ impl Session {
                 }
             },
             Screen::Topics => {
-                let prefix = self.topic_prefix.clone();
-                self.ask(Question::Topics { machine, prefix });
+                let query = self.topic_query.clone();
+                self.ask(Question::Topics { machine, query });
             }
             Screen::Events => self.ask(Question::Events { machine }),
         }
@@ -205,8 +207,14 @@ impl Session {
     ) {
         let next = self.open.answered(question);
         self.outputs.extend(next.map(Output::Ask));
-        if let Question::Disconnect { id } = question {
-            return self.note_disconnected(now, id, result);
+        let ended = match question {
+            Question::Disconnect { id } => Some(("disconnect", format!("connection {id}"))),
+            Question::EndTopic { topic } => Some(("end", format!("topic {topic}"))),
+            Question::EndProcess { process, .. } => Some(("end", format!("process {process}"))),
+            _ => None,
+        };
+        if let Some((verb, name)) = ended {
+            return self.note_ended(now, verb, &name, result);
         }
         if !self.is_wanted(question) {
             return;
@@ -244,10 +252,12 @@ impl Session {
             Question::Connection { id } | Question::Messages { id, .. } => {
                 self.connections.details.as_ref().is_some_and(|details| details.id == *id)
             }
-            Question::Topics { machine, prefix } => {
-                *machine == self.machine && *prefix == self.topic_prefix
+            Question::Topics { machine, query } => {
+                *machine == self.machine && *query == self.topic_query
             }
-            Question::Disconnect { .. } => true,
+            Question::Disconnect { .. }
+            | Question::EndTopic { .. }
+            | Question::EndProcess { .. } => true,
         }
     }
 
@@ -287,15 +297,21 @@ impl Session {
                 self.topic_rows.move_by(0, topics.len());
                 self.topics = Some(topics);
             }
-            Answer::Disconnected => {}
+            Answer::Ended => {}
         }
     }
 
-    fn note_disconnected(&mut self, now: Duration, id: &str, result: Result<Answer, Failure>) {
+    fn note_ended(
+        &mut self,
+        now: Duration,
+        verb: &str,
+        name: &str,
+        result: Result<Answer, Failure>,
+    ) {
         let text = match result {
-            Ok(_) => format!("Disconnected {id}."),
-            Err(failure) if failure.is_gone => format!("The connection {id} is gone already."),
-            Err(failure) => format!("Cannot disconnect {id}: {}", failure.message),
+            Ok(_) => format!("The server has {verb}ed the {name}."),
+            Err(failure) if failure.is_gone => format!("The {name} is gone already."),
+            Err(failure) => format!("Cannot {verb} the {name}: {}", failure.message),
         };
         self.notice = Some((text, now + NOTICE));
         self.refresh_screen();
@@ -318,6 +334,7 @@ impl Session {
                 Screen::Home => {}
                 Screen::Connections => self.handle_connections_key(key),
                 Screen::Topics => self.handle_topics_key(key),
+                Screen::Processes if key == Key::Char('x') => self.ask_to_end_process(),
                 Screen::Processes => {
                     let count = self.state.as_ref().map_or(0, |state| state.processes.len());
                     self.process_rows.move_by(rows_of(key), count);
@@ -445,10 +462,19 @@ impl Session {
         self.prompt = Some(Prompt::Disconnect { id: target.id.clone(), name });
     }
 
+    fn ask_to_end_process(&mut self) {
+        let processes = self.state.as_ref().map_or(&[][..], |state| &state.processes[..]);
+        let Some(selected) = processes.get(self.process_rows.at) else { return };
+        let (machine, process) = (self.machine.clone(), selected.process);
+        let what = Question::EndProcess { machine, process };
+        self.prompt =
+            Some(Prompt::End { what, name: format!("process {process} and its clients") });
+    }
+
     fn handle_topics_key(&mut self, key: Key) {
         let topics = self.topics.as_deref().unwrap_or_default();
         match key {
-            Key::Char('/') => self.prompt = Some(Prompt::Prefix(self.topic_prefix.clone())),
+            Key::Char('/') => self.prompt = Some(Prompt::Prefix(self.topic_query.prefix.clone())),
             Key::Enter => {
                 let Some(selected) = topics.get(self.topic_rows.at) else { return };
                 self.connections.query.filter = Filter::Topic(selected.topic.clone());
@@ -456,13 +482,30 @@ impl Session {
                 self.connections.clear();
                 self.choose_screen(Screen::Connections);
             }
-            Key::Esc if !self.topic_prefix.is_empty() => self.search_topics(String::new()),
+            Key::Char('x') => {
+                let Some(selected) = topics.get(self.topic_rows.at) else { return };
+                let topic = selected.topic.clone();
+                let what = Question::EndTopic { topic: topic.clone() };
+                self.prompt = Some(Prompt::End { what, name: format!("the topic {topic}") });
+            }
+            Key::Char('<') | Key::Left => self.sort_topics(-1),
+            Key::Char('>') | Key::Right => self.sort_topics(1),
+            Key::Esc if !self.topic_query.prefix.is_empty() => self.filter_topics(String::new()),
             _ => self.topic_rows.move_by(rows_of(key), topics.len()),
         }
     }
 
-    fn search_topics(&mut self, prefix: String) {
-        self.topic_prefix = prefix;
+    fn sort_topics(&mut self, steps: isize) {
+        self.topic_query.order = after(self.topic_query.order, steps);
+        self.search_topics();
+    }
+
+    fn filter_topics(&mut self, prefix: String) {
+        self.topic_query.prefix = prefix;
+        self.search_topics();
+    }
+
+    fn search_topics(&mut self) {
         self.topics = None;
         self.topic_rows = Rows::default();
         self.refresh_screen();
@@ -472,19 +515,15 @@ impl Session {
         let Some(prompt) = self.prompt.take() else { return };
         match (prompt, key) {
             (Prompt::Disconnect { id, .. }, Key::Char('y' | 'Y')) => {
-                if self.open.has(Kind::Disconnect) {
-                    let text = "The server has not answered the last disconnect yet. Try again.";
-                    self.notice = Some((text.to_owned(), now + NOTICE));
-                } else {
-                    self.ask(Question::Disconnect { id });
-                }
+                self.end(now, Question::Disconnect { id });
             }
-            (Prompt::Disconnect { .. }, _) | (_, Key::Esc) => {}
+            (Prompt::End { what, .. }, Key::Char('y' | 'Y')) => self.end(now, what),
+            (Prompt::Disconnect { .. } | Prompt::End { .. }, _) | (_, Key::Esc) => {}
             (Prompt::Filter(filter), Key::Enter) => {
                 self.connections.query.filter = filter;
                 self.search_connections();
             }
-            (Prompt::Prefix(prefix), Key::Enter) => self.search_topics(prefix),
+            (Prompt::Prefix(prefix), Key::Enter) => self.filter_topics(prefix),
             (Prompt::Filter(filter), Key::Tab) => {
                 self.prompt = Some(Prompt::Filter(filter.toggled()));
             }
@@ -502,6 +541,15 @@ impl Session {
         }
     }
 
+    fn end(&mut self, now: Duration, what: Question) {
+        if self.open.has(what.kind()) {
+            let text = "The server has not answered the last command yet. Try again.";
+            self.notice = Some((text.to_owned(), now + NOTICE));
+        } else {
+            self.ask(what);
+        }
+    }
+
     /// Adds text where the user types. Elsewhere it does nothing: pasted text must not act as keys.
     fn paste(&mut self, pasted: &str) {
         self.edit(|text| {
@@ -514,7 +562,7 @@ impl Session {
         match &mut self.prompt {
             Some(Prompt::Filter(filter)) => change(filter.text_mut()),
             Some(Prompt::Prefix(prefix)) => change(prefix),
-            Some(Prompt::Disconnect { .. }) | None => {}
+            Some(Prompt::Disconnect { .. } | Prompt::End { .. }) | None => {}
         }
     }
 }

@@ -14,7 +14,8 @@ use watchfire_types::NodeId;
 use crate::bus::driver;
 use crate::bus::shared::{NewLink, Shared, State};
 use crate::bus::{
-    Bus, BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, SendError, TOPIC_BYTES_MAX,
+    Bus, BusLimits, BusTotals, Handler, Loss, NODES_MAX, NodeQueue, Readiness, SendError,
+    TOPIC_BYTES_MAX,
 };
 
 /// A bus between processes of one machine, over one stream socket for each other process.
@@ -194,6 +195,10 @@ impl Bus for LocalBus {
 
     fn totals(&self) -> BusTotals {
         self.shared.lock().totals()
+    }
+
+    fn queues(&self) -> Vec<NodeQueue> {
+        self.shared.lock().queues()
     }
 }
 

@@ -132,6 +132,11 @@ pub trait Bus: Send + Sync + 'static {
 
     /// Counters since the start, and current levels.
     fn totals(&self) -> BusTotals;
+
+    /// The queues for the nodes that are up.
+    fn queues(&self) -> Vec<NodeQueue> {
+        Vec::new()
+    }
 }
 
 /// The policy for a message when a queue is full.
@@ -226,6 +231,18 @@ pub struct BusTotals {
     /// Topics announced by other nodes.
     pub topics_remote: usize,
     pub queued_bytes: usize,
+}
+
+/// The queue for one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeQueue {
+    pub node: NodeId,
+    /// Messages, announcements and acknowledgements.
+    pub messages: usize,
+    /// The age of the oldest one. `None`: the queue is empty.
+    pub oldest: Option<Duration>,
+    /// Messages dropped since the link is up.
+    pub drops: u64,
 }
 
 /// Limits of a bus. Times are accurate to a tenth of a second.

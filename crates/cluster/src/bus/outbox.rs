@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -78,6 +79,12 @@ pub(crate) struct Outbox {
     entries: VecDeque<Entry>,
     /// The cost of the entries, and of those that a [`Writer`] has taken and not written.
     bytes: usize,
+    /// The number of the same entries.
+    waiting: usize,
+    /// When the first of the entries came, and the first of those that the writer has. So the clock is read once for
+    /// all entries that are written together.
+    since: Option<Instant>,
+    taken_since: Option<Instant>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -95,12 +102,24 @@ impl Outbox {
             return Err(Full);
         }
         self.bytes = bytes;
+        self.waiting += 1;
+        self.since.get_or_insert_with(Instant::now);
         self.entries.push_back(entry);
         Ok(())
     }
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Entries that are not written.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// When the oldest of them came, or an earlier one that was written with it.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.taken_since.or(self.since)
     }
 
     /// Entries that no [`Writer`] has taken.
@@ -115,8 +134,9 @@ pub(crate) struct Writer {
     entries: VecDeque<Entry>,
     /// The written bytes of the first entry.
     first_written: usize,
-    /// The cost of written entries that is not yet subtracted from [`Outbox::bytes`].
+    /// The cost and the number of written entries that are not yet subtracted from the [`Outbox`].
     written_cost: usize,
+    written: usize,
 }
 
 /// The result of one system call.
@@ -134,7 +154,9 @@ impl Writer {
     /// Subtracts what was written, and takes all entries when none are left to write.
     pub fn take(&mut self, outbox: &mut Outbox) {
         outbox.bytes -= std::mem::take(&mut self.written_cost);
+        outbox.waiting -= std::mem::take(&mut self.written);
         if self.entries.is_empty() {
+            outbox.taken_since = outbox.since.take();
             std::mem::swap(&mut self.entries, &mut outbox.entries);
             // Free the capacity of a burst: there are two of these queues for each node.
             outbox.entries.shrink_to(SLICES_MAX);
@@ -178,6 +200,7 @@ impl Writer {
         {
             self.first_written -= first.len();
             self.written_cost += first.cost();
+            self.written += 1;
             messages += u64::from(first.kind == Kind::Message);
             self.entries.pop_front();
         }
@@ -226,13 +249,16 @@ mod tests {
                 outbox.push(Entry::ack(len as u64), Loss::Cut, &BusLimits::default()).unwrap();
             }
             let mut messages = 0;
+            let since = outbox.oldest();
             writer.take(outbox);
+            assert_eq!((outbox.waiting(), outbox.oldest()), (80, since));
             while !writer.is_empty() {
                 let call = writer.write(|slices| Ok(write_up_to(piece, slices, &mut written)));
                 messages += call.unwrap().messages;
             }
             writer.take(outbox);
             assert_eq!((messages, outbox.bytes()), (40, 0));
+            assert_eq!((outbox.waiting(), outbox.oldest()), (0, None));
             let (mut decoder, mut input) = (Decoder::new(1000), written.as_slice());
             for len in 0..40 {
                 let frame = decoder.decode(&mut input).unwrap();

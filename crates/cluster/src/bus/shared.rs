@@ -15,7 +15,7 @@ use crate::bus::interest::{Interest, InterestLimits};
 use crate::bus::nodes::Nodes;
 use crate::bus::outbox::{Entry, Outbox};
 use crate::bus::writing::{GATHER_PERIOD, WritingHalf};
-use crate::bus::{BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, SendError};
+use crate::bus::{BusLimits, BusTotals, Handler, Loss, NODES_MAX, NodeQueue, Readiness, SendError};
 
 /// The resolution of timeouts.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -65,6 +65,8 @@ pub(crate) struct SendingHalf {
     writing: Arc<WritingHalf>,
     /// When a message that its caller might write was last queued.
     sent_at: Option<Instant>,
+    /// Messages that the full queue dropped.
+    dropped: u64,
 }
 
 impl SendingHalf {
@@ -75,6 +77,7 @@ impl SendingHalf {
             is_stalled: false,
             writing,
             sent_at: None,
+            dropped: 0,
         }
     }
 
@@ -287,6 +290,7 @@ impl State {
             }
             (Err(_), Loss::Drop) => {
                 self.counted.dropped += 1;
+                link.dropped += 1;
                 Err(SendError::Full(to))
             }
             (Err(_), Loss::Cut) => {
@@ -296,6 +300,21 @@ impl State {
                 Err(SendError::Cut(to))
             }
         }
+    }
+
+    pub fn queues(&self) -> Vec<NodeQueue> {
+        let now = Instant::now();
+        let queue = |(link, node): (&Option<SendingHalf>, u16)| {
+            let SendingHalf { outbox, dropped, .. } = link.as_ref()?;
+            let oldest = outbox.oldest().map(|since| now.saturating_duration_since(since));
+            Some(NodeQueue {
+                node: NodeId(node),
+                messages: outbox.waiting(),
+                oldest,
+                drops: *dropped,
+            })
+        };
+        self.links.iter().zip(0..).filter_map(queue).collect()
     }
 
     pub fn totals(&self) -> BusTotals {

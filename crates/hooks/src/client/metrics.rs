@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use watchfire_metrics::{CountersBy, MetricWriter, TimesBy};
+use watchfire_metrics::{CountersBy, MetricWriter, Pending, TimesBy};
 
 use crate::settings::Hook;
 
@@ -22,6 +22,10 @@ const TIMES: &[u64] = &[
 /// Counts of the requests of this process.
 #[derive(Debug)]
 pub(super) struct HookMetrics {
+    /// Those without an answer.
+    pub questions: Pending,
+    /// Those that are not sent.
+    pub notices: Pending,
     requests: CountersBy<2>,
     times: TimesBy,
 }
@@ -29,6 +33,8 @@ pub(super) struct HookMetrics {
 impl Default for HookMetrics {
     fn default() -> Self {
         HookMetrics {
+            questions: Pending::default(),
+            notices: Pending::default(),
             requests: CountersBy::new(["hook", "outcome"]),
             times: TimesBy::new("hook", TIMES),
         }
@@ -50,6 +56,14 @@ impl HookMetrics {
         let help = "Questions and notices to the backend";
         writer.counters("hooks_requests", help, &self.requests);
         writer.times_by("hooks_request_seconds", "Time of a request", &self.times);
+        let mut drops = [0, 0];
+        for ([(_, hook), (_, outcome)], count) in self.requests.counts() {
+            if outcome == "queue_full" {
+                drops[usize::from(hook == name(Hook::Leave))] += count;
+            }
+        }
+        let questions = self.questions.queue("hook questions", drops[0]);
+        writer.queues(&[questions, self.notices.queue("hook notices", drops[1])]);
     }
 }
 

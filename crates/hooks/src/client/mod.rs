@@ -141,16 +141,18 @@ impl Hooks for HttpHooks {
     }
 
     fn ask(&self, question: Question) {
+        let since = self.metrics.questions.add();
         // It fails when the server stops; then no client waits for the answer.
-        self.questions.send(QueuedQuestion { question, since: SystemInstant::now() }).ok();
+        self.questions.send(QueuedQuestion { question, since }).ok();
     }
 
     fn notify(&self, body: Box<str>) {
         if !self.has_room(&self.leaving) {
             return self.metrics.count(Hook::Leave, "queue_full");
         }
+        let since = self.metrics.notices.add();
         // It fails when the server has stopped.
-        self.notices.send(NoticeTask::Notify { body, since: SystemInstant::now() }).ok();
+        self.notices.send(NoticeTask::Notify { body, since }).ok();
     }
 
     fn start(self: Arc<Self>) -> Result<oneshot::Sender<()>, HookError> {

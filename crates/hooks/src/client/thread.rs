@@ -166,6 +166,7 @@ impl Sender {
             }
         };
         drop(place);
+        self.hooks.metrics.questions.remove(since);
         delivered.await;
     }
 
@@ -193,6 +194,7 @@ impl Sender {
         let outcome = result.map_or_else(|failure| failure.outcome(), |()| "sent");
         self.hooks.metrics.count(Hook::Leave, outcome);
         self.hooks.leaving.fetch_sub(1, Ordering::Relaxed);
+        self.hooks.metrics.notices.remove(since);
     }
 
     /// Sends a request, unless the breaker is open, and reads the answer.

@@ -231,6 +231,11 @@ impl Logs {
         is_complete.then(|| entry.log.since(offset).map(|kept| kept.positioned(epoch)).collect())
     }
 
+    /// How many messages of a topic are kept.
+    pub fn kept(&self, topic: &str) -> usize {
+        self.topics.get(topic).map_or(0, |entry| entry.counted.0)
+    }
+
     /// The last messages, oldest first.
     pub fn newest(&mut self, now: Instant, topic: &str, count: usize) -> Vec<Positioned> {
         let Some(entry) = self.topics.get_mut(topic) else { return Vec::new() };

@@ -1,3 +1,5 @@
+use watchfire_types::heap_bytes;
+
 use super::reference::{REFERENCE_LEN, Reference};
 use crate::tables::NONE;
 
@@ -68,6 +70,11 @@ impl Version {
 
     pub fn reference(&self) -> Reference {
         self.reference
+    }
+
+    /// The memory that it owns.
+    pub fn memory_bytes(&self) -> usize {
+        heap_bytes(self.text.len())
     }
 
     pub fn topic(&self) -> u32 {

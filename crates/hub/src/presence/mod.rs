@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use watchfire_types::{NodeId, Slab};
+use watchfire_types::{NodeId, Slab, heap_bytes};
 
 pub use self::diff::Diff;
 use self::entry::{Entry, KnownTo, Version, write_by_key};
@@ -82,6 +82,8 @@ pub struct Presence {
     /// Whether there are other nodes, which need the own changes.
     is_replicated: bool,
     entries: Slab<Entry>,
+    /// The memory that entries and names of topics own.
+    owned_bytes: usize,
     own_entries: usize,
     topics: Slab<PresenceTopic>,
     names: HashTable<u32>,
@@ -149,6 +151,7 @@ impl Presence {
             references: References::new(seed, node),
             is_replicated: true,
             entries: Slab::default(),
+            owned_bytes: 0,
             own_entries: 0,
             topics: Slab::default(),
             names: HashTable::new(),
@@ -286,6 +289,17 @@ impl Presence {
         self.len() == 0
     }
 
+    /// The memory of all presences, without changes that wait for a diff. It looks at each piece of the slabs.
+    pub fn memory_bytes(&self) -> usize {
+        let Presence { names, keys, by_reference, .. } = self;
+        let tables = [names, keys, by_reference].map(|table| heap_bytes(table.allocation_size()));
+        // The list of a topic has four places first, and grows by doubling.
+        let lists = heap_bytes(4 * size_of::<u32>()) * self.topics.len()
+            + size_of::<u32>() * keys.len() * 3 / 2;
+        let slabs = self.entries.memory_bytes() + self.topics.memory_bytes();
+        slabs + tables.iter().sum::<usize>() + lists + self.owned_bytes
+    }
+
     /// The key as a JSON text, if it is not too long.
     fn checked_key(&self, key: &str) -> Result<String, TrackError> {
         let (len, max) = (key.len(), self.limits.key_bytes_max);
@@ -338,7 +352,7 @@ impl Presence {
     fn insert(&mut self, version: Version, next_of_owner: u32) -> u32 {
         self.topics[version.topic()].entries += 1;
         self.own_entries += usize::from(self.is_own(version.reference()));
-        let slot = self.entries.insert(Entry { version, next_of_owner, ..Entry::default() });
+        let slot = self.add_entry(Entry { version, next_of_owner, ..Entry::default() });
         self.link_to_key(slot);
         self.note_join(slot);
         slot
@@ -349,10 +363,12 @@ impl Presence {
         self.unindex_reference(slot);
         let version = &mut self.entries[slot].version;
         let newer = newer.replacing(version);
+        self.owned_bytes += newer.memory_bytes();
         let older = std::mem::replace(version, newer);
+        self.owned_bytes -= older.memory_bytes();
         self.index_by_reference(slot);
         if older.known_to > KnownTo::Nobody {
-            let left = self.entries.insert(Entry { version: older, ..Entry::default() });
+            let left = self.add_entry(Entry { version: older, ..Entry::default() });
             self.note_left(left);
         }
         self.note_join(slot);
@@ -364,8 +380,19 @@ impl Presence {
         if self.entries[slot].version.known_to > KnownTo::Nobody {
             self.note_left(slot);
         } else {
-            self.entries.remove(slot);
+            self.remove_entry(slot);
         }
+    }
+
+    fn add_entry(&mut self, entry: Entry) -> u32 {
+        self.owned_bytes += entry.version.memory_bytes();
+        self.entries.insert(entry)
+    }
+
+    fn remove_entry(&mut self, slot: u32) -> Entry {
+        let entry = self.entries.remove(slot);
+        self.owned_bytes -= entry.version.memory_bytes();
+        entry
     }
 
     /// Removes an entry from its topic and key.
@@ -403,7 +430,7 @@ impl Presence {
         let mut left = Vec::new();
         let mut slot = first;
         while slot != NONE {
-            let Entry { version, next_of_owner, .. } = self.entries.remove(slot);
+            let Entry { version, next_of_owner, .. } = self.remove_entry(slot);
             left.push(version);
             slot = next_of_owner;
         }
@@ -445,6 +472,7 @@ impl Presence {
 
     fn open_topic(&mut self, name: &str) -> u32 {
         let topic = PresenceTopic { name: name.into(), ..PresenceTopic::default() };
+        self.owned_bytes += heap_bytes(topic.name.len());
         let slot = self.topics.insert(topic);
         let Presence { names, topics, hashing, .. } = self;
         let hash = hashing.hash_one(name);
@@ -455,6 +483,7 @@ impl Presence {
     /// Forgets a topic without presences; returns its name.
     fn forget_topic(&mut self, topic: u32) -> String {
         let PresenceTopic { name, .. } = self.topics.remove(topic);
+        self.owned_bytes -= heap_bytes(name.len());
         let Presence { names, topics, hashing, .. } = self;
         let entry = names.find_entry(hashing.hash_one(&*name), |&other| other == topic);
         entry.expect("every topic has a name").remove();

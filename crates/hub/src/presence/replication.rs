@@ -167,7 +167,7 @@ impl Presence {
         let foreign: Vec<u32> = self.of_topic(topic).filter(is_foreign).collect();
         for slot in foreign {
             self.unlink(slot);
-            self.entries.remove(slot);
+            self.remove_entry(slot);
         }
         let PresenceTopic { entries, changes, .. } = &mut self.topics[topic];
         match changes {
@@ -184,7 +184,7 @@ impl Presence {
     fn forget_foreign_left(&mut self, first: u32) {
         for version in self.take_left(first) {
             if self.is_own(version.reference()) {
-                let slot = self.entries.insert(Entry { version, ..Entry::default() });
+                let slot = self.add_entry(Entry { version, ..Entry::default() });
                 self.note_left(slot);
             }
         }

@@ -10,4 +10,4 @@ pub(super) use self::columns::{Column, Columns};
 pub(super) use self::history::{History, HistoryFileError, Step};
 pub(super) use self::sampler::{Row, Sampler};
 pub(super) use self::system::SystemFigures;
-pub(super) use self::tables::filled;
+pub(super) use self::tables::{filled, own_tables};

@@ -1,6 +1,7 @@
 //! `GET /metrics`: the counts of all processes.
 
 mod exposition;
+mod memory;
 mod process;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,16 +15,21 @@ use watchfire::feature::{ClusterPart, MetricWriter, Part, PartLink, PendingRespo
 use watchfire_metrics::Snapshot;
 use watchfire_types::{MetricsFormat, NodeId};
 
+pub(crate) use self::memory::FreeBytes;
+use self::memory::Memory;
+
 /// Everything that `/metrics` shows, collected when it is requested.
 pub(crate) struct MetricsPage {
     /// All parts of the server. One of them owns this page.
     parts: OnceLock<Vec<Weak<dyn Part>>>,
     link: PartLink,
+    memory: Memory,
 }
 
 impl MetricsPage {
-    pub fn new(link: PartLink) -> Self {
-        MetricsPage { parts: OnceLock::new(), link }
+    /// `free_bytes` returns the free memory that the allocator of the program keeps.
+    pub fn new(link: PartLink, free_bytes: Option<FreeBytes>) -> Self {
+        MetricsPage { parts: OnceLock::new(), link, memory: Memory::new(free_bytes) }
     }
 
     /// Sets the parts with metrics, before another process can ask.
@@ -53,6 +59,9 @@ impl MetricsPage {
         let parts = self.parts.get().into_iter().flatten();
         parts.filter_map(Weak::upgrade).for_each(|part| part.write_metrics(&mut writer));
         let mut snapshot = writer.into_snapshot();
+        let mut rest = MetricWriter::default();
+        self.memory.write(&snapshot, self.link.cluster().is_first_of_machine(), &mut rest);
+        snapshot.merge(rest.into_snapshot());
         snapshot.families.extend(process::metrics());
         snapshot
     }

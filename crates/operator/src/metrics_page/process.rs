@@ -41,17 +41,17 @@ pub(super) fn metrics() -> impl Iterator<Item = Family> {
 }
 
 /// A part of `/proc/self/stat` (proc_pid_stat(5)).
-struct Stat {
+pub(super) struct Stat {
     cpu_seconds: f64,
     threads: u64,
     /// Since the system's start.
     start_ticks: u64,
     virtual_bytes: u64,
-    resident_bytes: u64,
+    pub resident_bytes: u64,
 }
 
 impl Stat {
-    fn read() -> Option<Stat> {
+    pub fn read() -> Option<Stat> {
         Stat::parse(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 

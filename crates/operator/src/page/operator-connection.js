@@ -155,12 +155,12 @@ export class ConnectionDetail {
 }
 
 /** Buttons of which each asks before it runs. */
-class Actions {
+export class Actions {
   element
   #buttons
   #confirmation
   #question = element('p')
-  #yes = button('', () => this.#chosen.run(), { className: 'danger' })
+  #yes = button('', () => this.#run(), { className: 'danger' })
   #no = button('Cancel', () => this.#ask(null))
   /** @type {any} */
   #chosen = null
@@ -172,6 +172,12 @@ class Actions {
     const bar = element('div', { className: 'bar' }, this.#yes, this.#no)
     this.#confirmation = element('div', { className: 'confirm', role: 'group', 'aria-label': 'Confirm', hidden: true }, this.#question, bar)
     this.element = element('div', {}, this.#buttons, this.#confirmation)
+  }
+
+  #run() {
+    const { run } = this.#chosen
+    this.#ask(null)
+    run()
   }
 
   #ask(action) {

@@ -1,7 +1,7 @@
 // The views Connections and Topics, which ask the server for a list, and the details of one row.
 
-import { TokenNeeded } from './operator-api.js'
-import { ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
+import { TokenNeeded, showFailure } from './operator-api.js'
+import { Actions, ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
 import { DeniedAddresses } from './operator-denied.js'
 import { Table, button, clientText, element, numbers, select, setText, view, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
@@ -15,10 +15,16 @@ const SORTS = {
   received_bytes: 'Received bytes',
   channels: 'Channels',
 }
+const TOPIC_SORTS = { subscribers: 'Subscribers', messages: 'Messages a second', bytes: 'Bytes a second' }
 const LIMITS = { 20: '20', 50: '50', 100: '100', 200: '200' }
 
 /** The values that these options of a link may have. */
-export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSPORTS), limit: Object.keys(LIMITS) }
+export const CHOICES = {
+  sort: Object.keys(SORTS),
+  order: Object.keys(TOPIC_SORTS),
+  transport: Object.keys(TRANSPORTS),
+  limit: Object.keys(LIMITS),
+}
 
 /** A field for text of a client. The option stays as it is until the person edits the field, which cannot hold every text. */
 function field(label, onChange) {
@@ -185,18 +191,24 @@ function firstTopics([topics, channels]) {
 export class TopicsView extends ListView {
   constructor(app, dialog) {
     const controls = {
+      order: select('Sort by', TOPIC_SORTS, (order) => app.choose({ order })),
       prefix: field('Topic begins with', (prefix) => app.choose({ prefix })),
       limit: select('Rows', LIMITS, (limit) => app.choose({ limit })),
     }
     const open = (row) => dialog.open(`topic ${row.topic}`, () => new TopicDetail(app, row))
     const table = new Table({
-      caption: 'Topics, those with the most subscribers first',
+      caption: 'Topics',
       empty: 'No topic matches.',
       keyOf: ({ topic }) => topic,
+      onSort: (order) => app.choose({ order }),
       onRow: open,
       columns: [
         { label: 'Topic', isHeader: true, isLong: true, value: ({ topic }) => topic, nodes: opener },
-        numbers('Subscribers', ({ subscribers }) => format('count', subscribers)),
+        numbers('Subscribers', ({ subscribers }) => format('count', subscribers), 'subscribers'),
+        numbers('Messages', ({ messages }) => format('rate', messages), 'messages'),
+        numbers('Bytes', ({ bytes }) => format('byte_rate', bytes), 'bytes'),
+        { label: 'Owner', text: ownerOf },
+        numbers('History', ({ kept }) => (kept === null ? 'None' : format('count', kept))),
       ],
     })
     super(app, 'Topics', controls, table, dialog)
@@ -204,20 +216,36 @@ export class TopicsView extends ListView {
 
   async load(signal) {
     const { options } = this.app
-    const { machine, limit, prefix } = options
-    const { topics } = await this.app.api.get('/admin/topics', { machine, limit, prefix }, signal)
-    this.table.update(topics)
-    return counted(topics.length, 'topic')
+    const { machine, order, limit, prefix } = options
+    this.table.markSorted(order)
+    const answer = await this.app.api.get('/admin/topics', { machine, sort: order, limit, prefix }, signal)
+    this.table.update(answer.topics)
+    return `${counted(answer.topics.length, 'topic')}, read in ${format('seconds', answer.scan_micros / 1e6)}`
   }
 }
 
-/** The whole name of a topic. */
+/** The event loop with the most subscribers, and how many others have some. */
+const ownerOf = ({ owner, loops }) => (loops > 1 ? `${owner} and ${counted(loops - 1, 'other')}` : owner)
+
+/** The whole name of a topic, and the button that ends it. */
 class TopicDetail {
   title = 'Topic'
   element
 
   constructor(app, { topic, subscribers }) {
     const show = () => app.choose({ tab: 'connections', topic, id: '' })
+    const status = element('p', { role: 'status' })
+    const end = async () => {
+      try {
+        const { channels } = await app.api.send('POST', `/admin/topics/end?${new URLSearchParams({ topic })}`)
+        actions.element.hidden = true
+        setText(status, `The server has closed ${counted(channels, 'channel')}.`)
+      } catch (error) {
+        showFailure(app, status, error, 'Cannot end the topic', ' Try again.')
+      }
+    }
+    const question = 'Close the channels of all its subscribers, on all machines? They may join again.'
+    const actions = new Actions([{ name: 'End topic', question, run: end }])
     this.element = element(
       'div',
       { className: 'view' },
@@ -226,6 +254,8 @@ class TopicDetail {
         textContent: `${counted(subscribers, 'subscriber')}. The name has ${format('bytes', new TextEncoder().encode(topic).length)}.`,
       }),
       element('div', { className: 'bar' }, button('Show its connections', show)),
+      status,
+      actions.element,
     )
   }
 

@@ -1,7 +1,9 @@
 // The views that show the state and the history. Each has an `element` and `update(model)`.
 
+import { showFailure } from './operator-api.js'
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
+import { Actions } from './operator-connection.js'
 import { Facts, KeyedChildren, Meter, Table, element, numbers, section, setAttribute, setText, view } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
@@ -51,32 +53,39 @@ export class LiveView {
   }
 }
 
+/** Tables whose columns the server names. */
+class Tables {
+  element = element('div', { className: 'view' })
+  #tables = new KeyedChildren(this.element, {
+    // After an upgrade, a table may have other columns.
+    keyOf: ({ title, columns }) => JSON.stringify([title, columns]),
+    create: (table) => new NamedTable(table),
+    update: (table, { rows }) => table.update(rows),
+  })
+
+  update(tables) {
+    this.#tables.update(tables ?? [])
+  }
+}
+
 /** The tables of features, and the charts of pages. */
 export class PagesView {
   element
-  #tables
+  #tables = new Tables()
   #grid
 
   constructor(crosshair) {
-    const tables = element('div', { className: 'view' })
-    this.#tables = new KeyedChildren(tables, {
-      // After an upgrade, a table may have other columns.
-      keyOf: ({ title, columns }) => JSON.stringify([title, columns]),
-      create: (table) => new FeatureTable(table),
-      update: (table, { rows }) => table.update(rows),
-    })
     this.#grid = new ChartGrid(PAGE_CHARTS, crosshair)
-    this.element = view('Pages and blocks', tables, this.#grid.element)
+    this.element = view('Pages and blocks', this.#tables.element, this.#grid.element)
   }
 
   update(model) {
-    this.#tables.update(model.state.tables ?? [])
+    this.#tables.update(model.state.tables)
     this.#grid.update(model, model.options.range, model.moment)
   }
 }
 
-/** A table whose columns the server names. */
-class FeatureTable {
+class NamedTable {
   element
   #table
 
@@ -241,7 +250,7 @@ function nameOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-const UNIT_KINDS = { '': 'count', bytes: 'bytes', share: 'share' }
+const UNIT_KINDS = { '': 'count', bytes: 'bytes', seconds: 'seconds', share: 'share' }
 
 function amountOf(value, unit = '') {
   const kind = UNIT_KINDS[unit]
@@ -317,6 +326,7 @@ export class RuntimeView {
   #facts = new Facts()
   #missing = element('p', { className: 'bad' })
   #processes
+  #tables = new Tables()
   #charts
   #tools
 
@@ -325,7 +335,7 @@ export class RuntimeView {
     const list = element('ul', { className: 'processes' })
     this.#processes = new KeyedChildren(list, {
       keyOf: ({ process }) => process,
-      create: (process) => new ProcessCard(process),
+      create: (process) => new ProcessCard(app, process),
       update: (card, process) => card.update(process),
     })
     this.#charts = new ChartGrid(RUNTIME_CHARTS, crosshair)
@@ -334,6 +344,7 @@ export class RuntimeView {
       { className: 'view' },
       section('Server', this.#facts.element),
       section('Processes', this.#missing, list),
+      this.#tables.element,
       section('All processes', this.#charts.element),
       this.#tools.element,
     )
@@ -348,7 +359,9 @@ export class RuntimeView {
       ...factsOf(state.latest ?? {}, [['certificate_end', 'TLS certificate', (end) => certificateText(1000 * end - nowMs, 1000 * end)]]),
     ])
     showMissing(this.#missing, state)
-    this.#processes.update(state.processes ?? [])
+    const isOne = state.processes?.length === 1
+    this.#processes.update((state.processes ?? []).map((process) => ({ ...process, isOne })))
+    this.#tables.update(state.own_tables)
     this.#tools.update((state.processes ?? []).map(({ process }) => process))
     this.#charts.update(model, model.options.range, model.moment)
   }
@@ -364,8 +377,22 @@ class ProcessCard {
   #descriptors = new Meter('Descriptors')
   #loops = element('ul', { className: 'loops' })
   #bars
+  #actions
 
-  constructor({ process }) {
+  constructor(app, { process }) {
+    const status = element('p', { className: 'small', role: 'status' })
+    const end = async () => {
+      try {
+        const query = new URLSearchParams({ machine: app.options.machine })
+        await app.api.send('POST', `/admin/processes/${process}/end?${query}`)
+        setText(status, 'The process ends, and is started again.')
+      } catch (error) {
+        showFailure(app, status, error, 'Cannot end the process', ' Try again.')
+      }
+    }
+    const question = 'End this process? Its clients lose their connections, and most connect again by themselves.'
+    this.#actions = new Actions([{ name: `End process ${process}`, question, run: end }])
+
     this.#bars = new KeyedChildren(this.#loops, {
       keyOf: ({ index }) => index,
       create: ({ index }) => new ShareBar(`Event loop ${index}`),
@@ -378,10 +405,12 @@ class ProcessCard {
       this.#facts.element,
       this.#descriptors.element,
       this.#loops,
+      status,
+      this.#actions.element,
     )
   }
 
-  update({ cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
+  update({ isOne, cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
     const descriptors = useOf({ used: open_fds, max: max_fds })
     this.#facts.update([
       ['CPU', format('cores', cpu)],
@@ -390,6 +419,8 @@ class ProcessCard {
       ['Descriptors', descriptors],
     ])
     this.#descriptors.update(shareOf({ used: open_fds, max: max_fds }), descriptors)
+    // Nothing would start the only process again.
+    this.#actions.element.hidden = isOne
     this.#bars.update(busy.map((value, index) => ({ index, busy: value })))
   }
 }

@@ -100,6 +100,7 @@ impl Part for PageFeature {
         let (open, available) = self.pages.len();
         writer.gauge("pages_open", "Pages that a peer has open", open as u64);
         writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64);
+        writer.memory("pages", self.pages.memory_bytes());
         self.counts.write_metrics(writer);
     }
 }

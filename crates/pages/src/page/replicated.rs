@@ -384,6 +384,10 @@ impl ReplicatedPages {
         (state.pages.len(), state.pages.available())
     }
 
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.state.lock().pages.memory_bytes()
+    }
+
     /// Notifies the peers of this process of new and former neighbours. `joining` gets its own
     /// neighbours in the reply to its join.
     fn introduce(&self, state: &State, page: &str, changes: &[Change], joining: Option<PeerId>) {

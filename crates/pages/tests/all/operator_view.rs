@@ -133,10 +133,55 @@ fn connections_are_found_by_order_topic_and_address() {
     assert_eq!(status, 404);
 
     let topics = read(&server, "/admin/topics?limit=2");
-    assert_eq!(topics["topics"][0], json!({ "topic": "rooms:0", "subscribers": 30 }));
-    assert_eq!(topics["topics"][1], json!({ "topic": "rooms:1", "subscribers": 24 }));
+    let sizes = |found: &Value| {
+        let rows = found["topics"].as_array().unwrap().iter();
+        let size = |row: &Value| (row["topic"].clone(), row["subscribers"].clone());
+        rows.map(size).collect::<Vec<_>>()
+    };
+    let expected = [(json!("rooms:0"), json!(30)), (json!("rooms:1"), json!(24))];
+    assert_eq!(sizes(&topics), expected);
+    let first = &topics["topics"][0];
+    assert_eq!((&first["loops"], &first["kept"]), (&json!(2), &Value::Null), "{first}");
+    let owned = first["owned"].as_u64().unwrap();
+    let owner = first["owner"].as_str().unwrap();
+    assert!((15..30).contains(&owned) && ["0/0", "0/1"].contains(&owner), "{first}");
     let one = read(&server, "/admin/topics?prefix=rooms:4");
-    assert_eq!(one["topics"], json!([{ "topic": "rooms:4", "subscribers": 6 }]));
+    assert_eq!(sizes(&one), [(json!("rooms:4"), json!(6))]);
+}
+
+#[test]
+fn the_busiest_topic_is_found_by_its_messages_and_the_heaviest_by_its_bytes() {
+    let server = start(rooms());
+    let mut quiet: Vec<Client> = (0..5).map(|_| Client::connect(server.address())).collect();
+    quiet.iter_mut().for_each(|client| _ = client.join("rooms:quiet", json!({})));
+    let mut client = Client::connect(server.address());
+    client.join("rooms:busy", json!({}));
+    client.join("rooms:heavy", json!({}));
+    let mut found_while_sending = |sort: &str, topic: &str| {
+        find(topic, || {
+            for _ in 0..4 {
+                client.push("rooms:busy", "new_msg", json!({ "body": "x" }));
+            }
+            client.push("rooms:heavy", "new_msg", json!({ "body": "x".repeat(4_000) }));
+            let found =
+                read(&server, &format!("/admin/topics?sort={sort}&limit=2"))["topics"].take();
+            let is_first = found[0]["topic"] == topic && found[0][sort].as_f64() > Some(0.0);
+            is_first.then_some(found)
+        })
+    };
+    let busiest = found_while_sending("messages", "rooms:busy");
+    assert!(busiest[0]["messages"].as_f64() > busiest[1]["messages"].as_f64(), "{busiest}");
+    let heaviest = found_while_sending("bytes", "rooms:heavy");
+    assert_eq!(heaviest[1]["topic"], "rooms:busy", "{heaviest}");
+    let largest = read(&server, "/admin/topics?limit=1")["topics"].take();
+    assert_eq!(
+        (&largest[0]["topic"], &largest[0]["subscribers"]),
+        (&json!("rooms:quiet"), &json!(5))
+    );
+    let rate = busiest[0]["messages"].as_f64().unwrap();
+    read_until(&server, "/admin/topics?sort=messages", |found| {
+        found["topics"][0]["messages"].as_f64() < Some(rate / 4.0)
+    });
 }
 
 #[test]
@@ -177,6 +222,56 @@ fn the_operator_closes_a_connection_with_the_token_only() {
     for path in ["state", "history", "events", "connections", "topics"] {
         assert_eq!(call(&server, &format!("GET /admin/{path}"), "").0, 401, "{path}");
     }
+}
+
+#[test]
+fn the_operator_ends_a_topic_while_clients_join_it_and_it_goes_on_for_those_that_join_again() {
+    const CLIENTS: usize = 700;
+    let server = start(with_token());
+    let mut clients: Vec<Client> =
+        (0..CLIENTS).map(|_| Client::connect(server.address())).collect();
+    for client in &mut clients {
+        client.join("rooms:a", json!({}));
+        client.join("rooms:b", json!({}));
+    }
+    let line = "POST /admin/topics/end?topic=rooms:a";
+    assert_eq!(call(&server, line, "").0, 401);
+    let later = std::thread::scope(|scope| {
+        let joining = scope.spawn(|| {
+            let join = |_| {
+                let mut client = Client::connect(server.address());
+                assert_eq!(client.join("rooms:a", json!({}))["status"], "ok");
+                client
+            };
+            (0..200).map(join).collect::<Vec<Client>>()
+        });
+        let (status, ended) = call(&server, line, TOKEN);
+        let channels = ended["channels"].as_u64().unwrap();
+        assert_eq!(status, 200, "{ended}");
+        assert!((CLIENTS as u64..=CLIENTS as u64 + 200).contains(&channels), "{ended}");
+        joining.join().unwrap()
+    });
+    for client in &mut clients {
+        client.receive_event("phx_close");
+    }
+    // Each of the others is joined, or was closed. The second topic has all its clients.
+    let sizes = |server| {
+        let topics = call(server, "GET /admin/topics?prefix=rooms:", TOKEN).1["topics"].take();
+        let size = |name: &str| {
+            let topic = topics.as_array().unwrap().iter().find(|topic| topic["topic"] == name);
+            topic.map_or(0, |topic| topic["subscribers"].as_u64().unwrap())
+        };
+        (size("rooms:a"), size("rooms:b"))
+    };
+    let (others, all) = sizes(&server);
+    assert!(others <= later.len() as u64 && all == CLIENTS as u64, "{others} {all}");
+    for client in &mut clients[..10] {
+        assert_eq!(client.join("rooms:a", json!({}))["status"], "ok");
+    }
+    assert_eq!(sizes(&server), (others + 10, all));
+    assert_eq!(call(&server, "POST /admin/topics/end?topic=rooms:none", TOKEN).0, 404);
+    let events = call(&server, "GET /admin/events", TOKEN).1.to_string();
+    assert!(events.contains("The operator ended the topic rooms:a"), "{events}");
 }
 
 #[test]
@@ -318,6 +413,9 @@ fn without_a_token_the_listener_only_reads() {
     let id = websockets(&server, "")[0]["id"].as_str().unwrap().to_owned();
     let (status, answer) = call(&server, &format!("POST /admin/connections/{id}/disconnect"), "");
     assert_eq!((status, &answer["reason"]), (403, &json!("no token")));
+    for path in ["topics/end?topic=rooms:a", "processes/0/end"] {
+        assert_eq!(call(&server, &format!("POST /admin/{path}"), "").0, 403, "{path}");
+    }
     assert_eq!(websockets(&server, "").len(), 1);
 }
 
@@ -331,6 +429,7 @@ fn bad_parameters_get_clear_errors() {
         ("/admin/connections?limit=100000000000000000000", "limit"),
         ("/admin/connections?colour=red", "colour"),
         ("/admin/topics?limit=201", "limit must be from 1 to 200"),
+        ("/admin/topics?sort=beauty", "beauty"),
         ("/admin/history?step=year", "year"),
         ("/admin/history?after=yesterday", "after"),
     ] {

@@ -14,6 +14,8 @@ pub mod encoding;
 mod endpoint;
 mod flows;
 mod forward;
+#[allow(missing_docs, reason = "for the crate of the operator's listener")]
+mod found_topics;
 mod messages;
 mod parking;
 mod payload;
@@ -43,6 +45,7 @@ pub use encoding::Encoded;
 pub use endpoint::{Endpoint, PublishError, Published};
 pub(crate) use flows::{Flows, Waiter};
 pub use forward::{Forward, ForwardKind};
+pub use found_topics::{FoundTopic, FoundTopics, TopicOrder, TopicQuery};
 pub use messages::Address;
 #[cfg(test)]
 pub use messages::message_samples;

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use watchfire_types::ShardId;
 
 use super::connections::{ClientId, ConnectionQuery, FoundConnections};
+use super::found_topics::{FoundTopics, TopicQuery};
 use super::watched_messages::WatchAnswer;
 
 /// A question to every shard about its own clients.
@@ -15,8 +16,8 @@ use super::watched_messages::WatchAnswer;
 pub enum ShardQuestion {
     /// The first topics, by name, that begin with `prefix` and come after `after`.
     Topics { prefix: String, after: String, count: usize },
-    /// The topics that begin with `prefix` and have the most subscribers.
-    LargestTopics { prefix: String, count: usize },
+    /// The first topics in an order. It is answered after a scan.
+    FindTopics(TopicQuery),
     /// The first connections in an order. It is answered after a scan.
     Connections(ConnectionQuery),
     /// The details of a client of one shard.
@@ -29,6 +30,9 @@ pub enum ShardQuestion {
     EndAddress { address: IpAddr, count: usize },
     /// Close the sockets with an id. The answer is their number.
     Disconnect { id: String },
+    /// End the channels of a topic that are joined now, or wait for their join. The answer is their number; they end
+    /// in the next slices of the event loop. There is no answer while an earlier such question is not done.
+    EndTopic { topic: String },
     /// End the channels of the sockets with an id on a topic. The answer is their number.
     Unsubscribe { id: String, topic: String },
 }
@@ -38,6 +42,7 @@ pub enum ShardQuestion {
 pub enum ShardAnswer {
     /// Topics with their numbers of subscribers, in order.
     Topics(Vec<(String, u64)>),
+    FoundTopics(FoundTopics),
     Connections(FoundConnections),
     Watch(WatchAnswer),
     Count(u64),

@@ -32,6 +32,8 @@ pub type JoinCheck =
 pub trait AnyChannel: Send + Sync {
     /// The states for a new shard: none.
     fn states(&self) -> AnyStates;
+    /// The memory of the states, without what they own.
+    fn states_bytes(&self, states: &AnyStates) -> usize;
     fn join(
         &self,
         states: &mut AnyStates,
@@ -96,6 +98,10 @@ fn own<C: Channel>(states: &mut AnyStates) -> &mut States<C::State> {
 impl<C: Channel> AnyChannel for C {
     fn states(&self) -> AnyStates {
         Box::new(States::<C::State>::default())
+    }
+
+    fn states_bytes(&self, states: &AnyStates) -> usize {
+        states.downcast_ref::<States<C::State>>().map_or(0, States::memory_bytes)
     }
 
     fn join(

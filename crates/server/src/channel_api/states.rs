@@ -32,6 +32,10 @@ impl<S> States<S> {
         StateId::of_index(self.entries.insert(Some(state)))
     }
 
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.memory_bytes()
+    }
+
     pub fn get_mut(&mut self, id: &StateId) -> &mut S {
         let state = match Self::IS_ZERO_SIZED {
             true => self.zero_sized.last_mut(),

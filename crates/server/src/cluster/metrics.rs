@@ -1,7 +1,14 @@
 //! The metrics of messages between processes.
 
+use watchfire_cluster::bus::NodeQueue;
+use watchfire_metrics::Queue;
+
 use super::processes::Cluster;
 use crate::metrics::{MetricSource, MetricWriter};
+
+/// The memory of a topic of this process in the bus, and of one of others, as `cluster::bus` measured it.
+const TOPIC_BYTES: usize = 105;
+const FAR_TOPIC_BYTES: usize = 36;
 
 #[doc(hidden)]
 impl MetricSource for Cluster {
@@ -51,7 +58,18 @@ impl MetricSource for Cluster {
                 writer.counter(name, help, value);
             }
         }
-        let Some(totals) = self.bus().map(|bus| bus.totals()) else { return };
+        let Some(bus) = self.bus() else { return };
+        let queue = |NodeQueue { node, messages, oldest, drops }: NodeQueue| Queue {
+            name: format!("link to process {}", node.0),
+            messages: messages as u64,
+            oldest,
+            drops,
+        };
+        writer.queues(&bus.queues().into_iter().map(queue).collect::<Vec<_>>());
+        let totals = bus.totals();
+        writer.memory("queues", totals.queued_bytes);
+        let topics = TOPIC_BYTES * totals.topics_local + FAR_TOPIC_BYTES * totals.topics_remote;
+        writer.memory("topics", topics);
         writer.gauge(
             "bus_queued_bytes",
             "Bytes queued for other processes",

@@ -203,6 +203,10 @@ impl<S: Source> Storage for Following<S> {
         self.answer_readers();
     }
 
+    fn kept(&self, topic: &str) -> usize {
+        self.followers.lock().kept(topic)
+    }
+
     fn add_shard(&self, topic: &str) {
         if let Some(bounds) = self.topics.bounds(topic) {
             self.with(|followers, now| followers.add_shard(now, topic, bounds));
@@ -231,6 +235,8 @@ impl<S: Source> Storage for Following<S> {
 
     fn write_metrics(&self, metrics: &HistoryMetrics, writer: &mut MetricWriter) {
         let totals = self.followers.lock().totals();
+        // Without the logs of the supervisor, which is another process.
+        writer.memory("histories", totals.memory_bytes);
         self.source.write_metrics(&totals, metrics, writer);
     }
 }

@@ -40,6 +40,10 @@ impl Storage for InPlace {
         on_read(self.read(topic, wanted));
     }
 
+    fn kept(&self, topic: &str) -> usize {
+        self.keeper.with(|logs, _| logs.kept(topic))
+    }
+
     fn add_shard(&self, topic: &str) {
         self.keeper.with(|logs, now| logs.add_shard(now, topic));
     }
@@ -57,6 +61,8 @@ impl Storage for InPlace {
     }
 
     fn write_metrics(&self, metrics: &HistoryMetrics, writer: &mut MetricWriter) {
-        metrics.write(&self.keeper.with(|logs, _| logs.totals()), writer);
+        let totals = self.keeper.with(|logs, _| logs.totals());
+        writer.memory("histories", totals.memory_bytes);
+        metrics.write(&totals, writer);
     }
 }

@@ -1,8 +1,11 @@
 //! The metrics of the logs.
 
-use watchfire_hub::history::{FollowerTotals, LogTotals};
+use std::sync::Arc;
 
-use crate::metrics::{CountersBy, MetricWriter};
+use watchfire_hub::history::{FollowerTotals, LogTotals};
+use watchfire_metrics::Pending;
+
+use crate::metrics::{Counter, CountersBy, MetricWriter};
 
 /// The outcome of a join that asked for missed messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +20,14 @@ pub(crate) enum Recovery {
 
 #[derive(Debug)]
 pub(super) struct HistoryMetrics {
+    /// Messages that are not stored yet, and how many were given up.
+    pub writes: Arc<(Pending, Counter)>,
     recoveries: CountersBy<1>,
 }
 
 impl Default for HistoryMetrics {
     fn default() -> Self {
-        HistoryMetrics { recoveries: CountersBy::new(["outcome"]) }
+        HistoryMetrics { writes: Arc::default(), recoveries: CountersBy::new(["outcome"]) }
     }
 }
 
@@ -47,6 +52,8 @@ impl HistoryMetrics {
             "Topics that lost their messages because of channels.history_bytes_max",
             dropped_logs,
         );
+        let (writes, given_up) = &*self.writes;
+        writer.queues(&[writes.queue("history writes", given_up.get())]);
         writer.counters("history_recoveries", "Joins with a position", &self.recoveries);
     }
 }

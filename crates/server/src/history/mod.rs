@@ -97,6 +97,9 @@ trait Storage: Send + Sync {
     /// See [`History::read_soon`].
     fn read_soon(&self, topic: &str, wanted: Wanted, on_read: OnRead);
 
+    /// See [`History::kept`].
+    fn kept(&self, topic: &str) -> usize;
+
     /// See [`History::add_shard`].
     fn add_shard(&self, topic: &str);
 
@@ -242,6 +245,15 @@ impl History {
         id: Option<&str>,
         done: impl FnOnce(Result<Stored, NotStored>) + Send + 'static,
     ) {
+        let writes = self.metrics.writes.clone();
+        let since = writes.0.add();
+        let done = move |outcome: Result<Stored, NotStored>| {
+            writes.0.remove(since);
+            if outcome.is_err() {
+                writes.1.inc();
+            }
+            done(outcome);
+        };
         self.storage.publish(topic, event, payload, id, Box::new(done));
     }
 
@@ -264,6 +276,11 @@ impl History {
         on_read: impl FnOnce(Option<Excerpt>) + Send + 'static,
     ) {
         self.storage.read_soon(topic, wanted, Box::new(on_read));
+    }
+
+    /// How many messages of a topic this process knows.
+    pub(crate) fn kept(&self, topic: &str) -> usize {
+        self.storage.kept(topic)
     }
 
     /// A shard has its first joined client of a topic.

@@ -10,7 +10,7 @@ mod sockets;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use watchfire_metrics::{NANOS_PER_SECOND, TIMES};
+use watchfire_metrics::{NANOS_PER_SECOND, Queue, TIMES};
 use watchfire_sockets::{Count, HistogramTotals};
 
 pub use shard::ShardMetrics;
@@ -167,5 +167,13 @@ impl MetricSource for Metrics {
             .extend(self.refusals.counts().iter().map(|([(_, reason)], count)| (*reason, *count)));
         writer.counters_by("refusals", "Refusals and drops by reason", "reason", &refusals);
         self.sockets.write(writer);
+        writer.memory("sockets", self.sum(|shard| &shard.socket_bytes) as usize);
+        writer.memory("topics", self.sum(|shard| &shard.topic_bytes) as usize);
+        writer.queues(&[Queue {
+            name: "broadcasts".to_owned(),
+            messages: self.sum(|shard| &shard.broadcasts_now),
+            oldest: None,
+            drops: self.sum(|shard| &shard.broadcasts_dropped),
+        }]);
     }
 }

@@ -24,6 +24,9 @@ pub struct ShardMetrics {
     pub channels_now: Count,
     /// Topics with a subscriber.
     pub topics_now: Count,
+    /// The memory of connections and clients, and of topics and channels.
+    pub socket_bytes: Count,
+    pub topic_bytes: Count,
     pub joins_accepted: Count,
     /// Joins that a channel refused.
     pub joins_refused: Count,
@@ -36,6 +39,10 @@ pub struct ShardMetrics {
     pub publishers_waited: Count,
     /// Broadcast messages given to a socket or session.
     pub deliveries: Count,
+    /// Broadcasts that wait until all their subscribers have them.
+    pub broadcasts_now: Count,
+    /// Broadcasts that found the queue of their topic, or of the shard, full.
+    pub broadcasts_dropped: Count,
     join_times: Histogram,
     broadcast_times: Histogram,
     fan_outs: Histogram,
@@ -50,6 +57,8 @@ impl Default for ShardMetrics {
             guests_now: Count::default(),
             channels_now: Count::default(),
             topics_now: Count::default(),
+            socket_bytes: Count::default(),
+            topic_bytes: Count::default(),
             joins_accepted: Count::default(),
             joins_refused: Count::default(),
             joins_crashed: Count::default(),
@@ -57,6 +66,8 @@ impl Default for ShardMetrics {
             broadcasts: Count::default(),
             publishers_waited: Count::default(),
             deliveries: Count::default(),
+            broadcasts_now: Count::default(),
+            broadcasts_dropped: Count::default(),
             join_times: Histogram::new(TIMES),
             broadcast_times: Histogram::new(TIMES),
             fan_outs: Histogram::new(FAN_OUTS),

@@ -3,8 +3,16 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use watchfire_metrics::{MetricWriter, NANOS_PER_SECOND};
-use watchfire_sockets::SocketCounters;
+use watchfire_metrics::{MetricWriter, NANOS_PER_SECOND, Queue};
+use watchfire_sockets::{ShardQueue, SocketCounters};
+
+/// The memory of a connection that hyper has, as `crates/sockets/src/http` measured it.
+const HTTP_BYTES: usize = 15 << 10;
+/// The memory of a client whose TLS is terminated: a task, two buffers of 4 KiB and a session of rustls. Measured
+/// with 1,500 clients, of which each made 20.8 kB resident.
+const TLS_BYTES: usize = 20 << 10;
+/// The memory of a message in the queue of an event loop, without what it shares with others.
+const MESSAGE_BYTES: usize = 96;
 
 /// The counters of the socket server; empty until it runs.
 #[derive(Clone, Default)]
@@ -123,6 +131,19 @@ impl SocketMetrics {
             "Time in which an event loop did not wait",
             busy,
         );
+        let queue = |(shard, ShardQueue { messages, oldest, drops })| Queue {
+            name: format!("event loop {process}/{shard}"),
+            messages,
+            oldest,
+            drops,
+        };
+        let queues: Vec<_> = counters.shard_queues().enumerate().map(queue).collect();
+        writer.queues(&queues);
+        let waiting: u64 = queues.iter().map(|queue| queue.messages).sum();
+        let queued = totals.queued_bytes_now + totals.partial_bytes_now;
+        writer.memory("queues", queued as usize + waiting as usize * MESSAGE_BYTES);
+        writer.memory("http", totals.http_now as usize * HTTP_BYTES);
+        writer.memory("tls", totals.tls_now as usize * TLS_BYTES);
         let histograms = counters.histograms();
         writer.histogram(
             "sockets_http_seconds",

@@ -51,6 +51,7 @@ impl Part for ReplicatedPresence {
 
     fn write_metrics(&self, writer: &mut MetricWriter) {
         writer.gauge("hub_presences", "Presences of this server's clients", self.len() as u64);
+        writer.memory("presence", self.memory_bytes());
     }
 }
 

@@ -60,6 +60,14 @@ impl Callbacks {
         callback(shared.registry.channel(number).as_ref(), states, &mut socket)
     }
 
+    /// The memory of the states of all channels.
+    pub fn memory_bytes(&self) -> usize {
+        let numbered = (0..).zip(&self.states);
+        let bytes = numbered
+            .map(|(number, states)| self.shared.registry.channel(number).states_bytes(states));
+        bytes.sum()
+    }
+
     /// Takes the effects that the last callback requested.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)

@@ -8,14 +8,16 @@ use watchfire_channels::longpoll::Status;
 use watchfire_channels::{JoinRef, Ref, Serializer, event};
 use watchfire_hub::{Hub, HubLimits, PresenceOwner, QueueFull, SubscriptionId, Subscriptions};
 use watchfire_sockets::{Count, Sockets};
-use watchfire_types::{NodeId, ShardId, Slab};
+use watchfire_types::{NodeId, ShardId, Slab, heap_bytes};
 
 use super::client::{
     Client, ConnectionDetails, JoinedChannel, RateLimits, SubscriptionRecord, Transport, Use,
     id_of_topic, id_topic,
 };
+use super::session::Session;
 use super::stream_answers::refusal_of_stream;
 use super::subscriptions::SubscriptionRecords;
+use super::topic_traffic::{Rates, TopicTraffic};
 use crate::channel_api::{Body, Broadcast, ChannelAddress, Connected, Encoded, encoding};
 use crate::metrics::ShardMetrics;
 
@@ -31,6 +33,9 @@ pub(super) struct Clients {
     hub: Hub<Arc<Broadcast>>,
     /// A record for each of the hub's subscriptions, by the subscription's index.
     records: SubscriptionRecords,
+    traffic: TopicTraffic,
+    /// Clients with details.
+    detailed: usize,
     /// The keys of clients whose long-poll session ended, or whose stream was refused, in this call of the event loop.
     ended: Vec<u32>,
 }
@@ -68,6 +73,8 @@ impl Clients {
             last_generation: 0,
             hub: Hub::new(seed, HubLimits::default()),
             records: SubscriptionRecords::default(),
+            traffic: TopicTraffic::default(),
+            detailed: 0,
             ended: Vec::new(),
         }
     }
@@ -114,6 +121,7 @@ impl Clients {
         if id.is_some() || counted.is_some() || connected.data.is_some() {
             let details = ConnectionDetails { data: connected.data, id, counted };
             self[key].details = Some(Box::new(details));
+            self.detailed += 1;
         }
         self.metrics.guests_now.add(self[key].guest().is_some().into());
         key
@@ -124,7 +132,20 @@ impl Clients {
         let client = self.entries.remove(key).expect("the client exists");
         clients_now(&self.metrics, &client.transport).sub(1);
         self.metrics.guests_now.sub(client.guest().is_some().into());
+        self.detailed -= usize::from(client.details.is_some());
         client.counted()
+    }
+
+    /// The memory of the records of clients, without queues.
+    pub fn memory_bytes(&self) -> usize {
+        let sessions = self.metrics.longpolls_now.get() as usize * heap_bytes(size_of::<Session>());
+        let details = self.detailed * heap_bytes(size_of::<ConnectionDetails>());
+        self.entries.memory_bytes() + sessions + details
+    }
+
+    /// The memory of topics and subscriptions.
+    pub fn topic_bytes(&self) -> usize {
+        self.hub.memory_bytes() + self.records.memory_bytes()
     }
 
     /// A number above every key in use.
@@ -306,6 +327,22 @@ impl Clients {
         encode(self[key].serializer, topic, &channel.join_ref)
     }
 
+    // Traffic.
+
+    /// What passes through the topics.
+    pub fn traffic(&mut self) -> &mut TopicTraffic {
+        &mut self.traffic
+    }
+
+    pub fn rates(&self, topic: &str) -> Rates {
+        self.traffic.rates(topic)
+    }
+
+    /// Counts a message of a channel.
+    pub fn note_traffic(&mut self, id: SubscriptionId, bytes: usize) {
+        self.traffic.note(self.hub.topic_of(id), 1, bytes as u64);
+    }
+
     // Broadcasts.
 
     /// Queues a broadcast for the subscribers of its topic.
@@ -318,14 +355,18 @@ impl Clients {
         &mut self,
         budget: usize,
         mut visit: impl FnMut(Recipient<'_>, &Arc<Broadcast>),
-        finished: impl FnMut(Arc<Broadcast>, u32),
+        mut finished: impl FnMut(Arc<Broadcast>, u32),
     ) -> bool {
-        let Clients { hub, entries, records, .. } = self;
+        let Clients { hub, entries, records, traffic, .. } = self;
         let visit = |subscription, key, broadcast: &Arc<Broadcast>| {
             let (client, record) = (entry(entries, key), &records[subscription]);
             visit(Recipient { key, client, subscription, record }, broadcast);
         };
-        hub.deliver(budget, visit, finished)
+        hub.deliver(budget, visit, |broadcast, subscribers| {
+            let all = u64::from(subscribers);
+            traffic.note(&broadcast.topic, all, all * broadcast.body.len() as u64);
+            finished(broadcast, subscribers);
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! An operator looks for connections: a scan over all connections of the shard, in slices.
+//! An operator looks for connections or topics: a scan over all of the shard, in slices.
 //!
 //! "The 20 connections with the largest queues" has no index: what an operator sorts by changes with every message,
 //! and an index would cost each message of each client for a question that is asked rarely. So the shard looks at
@@ -23,6 +23,9 @@
 //! Long-poll sessions have no slot of their own in the slab of connections, so the keys of the shard's clients follow
 //! the slots in the same count, and the second half looks at sessions only.
 //!
+//! A scan for topics walks the slots of the hub's topics in the same way. A slot has no generation: if another topic
+//! took it meanwhile and the query wants that one, the answer has it.
+//!
 //! # Bounds
 //!
 //! - A scan keeps the first `limit` candidates in a heap with the least on top, at most 200 for the operator's calls
@@ -41,11 +44,13 @@ use std::time::Duration;
 use watchfire_sockets::Sockets;
 use watchfire_types::SocketId;
 
-use super::client::Transport;
+use super::client::{Transport, is_id_topic};
 use super::clients::Clients;
 use super::connections::{Connections, end_client};
+use super::histories::Histories;
 use crate::channel_api::{
-    ClientId, ConnectionQuery, FoundConnection, FoundConnections, ShardAnswer, ShardQuestions,
+    ClientId, ConnectionQuery, FoundConnection, FoundConnections, FoundTopic, FoundTopics,
+    ShardAnswer, ShardQuestions, TopicOrder, TopicQuery,
 };
 
 /// Scans of a shard that run or wait. A further one is not answered.
@@ -61,7 +66,7 @@ const TOPICS_IN_LIST: usize = 3;
 #[derive(Default)]
 pub(super) struct Scans(VecDeque<Scan>);
 
-/// A scan over the connections of a shard.
+/// A scan over the connections or topics of a shard.
 struct Scan {
     asked: Arc<ShardQuestions>,
     search: Search,
@@ -76,29 +81,32 @@ struct Scan {
     busy: Duration,
 }
 
-/// The connections that a scan looks for.
+/// The aim of a scan.
 pub(super) enum Search {
     /// The first ones in an order.
     List(ConnectionQuery),
     /// Those of an address, to end them.
     EndAddress { address: IpAddr, count: usize },
+    /// The first topics in an order.
+    Topics(TopicQuery),
 }
 
 impl Search {
-    /// The most connections that it finds.
+    /// The most connections or topics that it finds.
     fn limit(&self) -> usize {
         match self {
             Search::List(query) => query.limit,
             Search::EndAddress { count, .. } => *count,
+            Search::Topics(query) => query.limit,
         }
     }
 }
 
-/// A connection or session that a scan found, in the order of its value.
+/// A connection, session or topic that a scan found, in the order of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u64,
-    /// The slot of a connection, or the key of a session.
+    /// The slot of a connection or topic, or the key of a session.
     index: u32,
     generation: u32,
     is_session: bool,
@@ -150,11 +158,19 @@ impl Scans {
     }
 
     /// Goes on with the first scan for a while. Returns whether more is to do.
-    pub fn run_slice(&mut self, clients: &mut Clients, sockets: &mut Sockets) -> bool {
+    pub fn run_slice(
+        &mut self,
+        clients: &mut Clients,
+        histories: &Histories,
+        sockets: &mut Sockets,
+    ) -> bool {
         let Some(mut scan) = self.0.pop_front() else { return false };
         let before = sockets.elapsed(sockets.now());
         let took = |sockets: &Sockets| sockets.elapsed(sockets.now()).saturating_sub(before);
-        let end = scan.slots + clients.key_count() as usize;
+        let end = match scan.search {
+            Search::Topics(_) => clients.hub().topic_slots(),
+            _ => scan.slots + clients.key_count() as usize,
+        };
         let connections = Connections { clients, sockets };
         while scan.next < end {
             for _ in 0..CHECKED_AFTER {
@@ -169,18 +185,19 @@ impl Scans {
             self.0.push_front(scan);
         } else {
             let asked = scan.asked.clone();
-            asked.add(scan.answer(clients, sockets));
+            asked.add(scan.answer(clients, histories, sockets));
         }
         !self.0.is_empty()
     }
 }
 
 impl Scan {
-    /// Looks at one slot: a connection, or behind these a client that may be a long-poll session.
+    /// Looks at one slot: a topic, or a connection, or behind these a client that may be a long-poll session.
     fn look_at_next(&mut self, connections: &Connections<'_>) {
-        let candidate = match self.next.checked_sub(self.slots) {
-            None => self.connection(connections),
-            Some(key) => self.session(connections, key as u32),
+        let candidate = match (&self.search, self.next.checked_sub(self.slots)) {
+            (Search::Topics(_), _) => self.topic(connections.clients),
+            (_, None) => self.connection(connections),
+            (_, Some(key)) => self.session(connections, key as u32),
         };
         if let Some(candidate) = candidate {
             self.first.offer(candidate);
@@ -197,6 +214,7 @@ impl Scan {
             Search::EndAddress { address, .. } => {
                 (connections.network_of(&view)? == *address).then_some(0)?
             }
+            Search::Topics(_) => return None,
         };
         let SocketId { index, generation } = view.socket;
         Some(Candidate { rank, index, generation, is_session: false })
@@ -209,14 +227,36 @@ impl Scan {
         let rank = match &self.search {
             Search::List(query) => connections.rank_of_session(client, session, query)?,
             Search::EndAddress { address, .. } => (client.counted()? == *address).then_some(0)?,
+            Search::Topics(_) => return None,
         };
         Some(Candidate { rank, index: key, generation: client.generation, is_session: true })
     }
 
-    /// The connections that the scan has found, or the number of those that it ends now. Connections that
+    fn topic(&mut self, clients: &Clients) -> Option<Candidate> {
+        let Search::Topics(query) = &self.search else { return None };
+        let index = u32::try_from(self.next).ok()?;
+        let (topic, subscribers) = clients.hub().topic_at(index)?;
+        is_wanted(topic, query).then_some(())?;
+        self.scanned += 1;
+        // A rate below one a second has an order too.
+        let rank = match query.sort {
+            TopicOrder::Subscribers => subscribers as u64,
+            TopicOrder::Messages => (clients.rates(topic).messages * 1_000.0) as u64,
+            TopicOrder::Bytes => (clients.rates(topic).bytes * 1_000.0) as u64,
+        };
+        Some(Candidate { rank, index, generation: 0, is_session: false })
+    }
+
+    /// The connections or topics that the scan has found, or the number of those that it ends now. Connections that
     /// ended meanwhile are missing.
-    fn answer(self, clients: &mut Clients, sockets: &mut Sockets) -> ShardAnswer {
+    fn answer(
+        self,
+        clients: &mut Clients,
+        histories: &Histories,
+        sockets: &mut Sockets,
+    ) -> ShardAnswer {
         let Scan { search, first, scanned, busy, .. } = self;
+        let scan_micros = u64::try_from(busy.as_micros()).unwrap_or(u64::MAX);
         match search {
             Search::List(_) => {
                 let connections = Connections { clients, sockets };
@@ -227,8 +267,15 @@ impl Scan {
                 ShardAnswer::Connections(FoundConnections {
                     connections: found.collect(),
                     scanned,
-                    scan_micros: u64::try_from(busy.as_micros()).unwrap_or(u64::MAX),
+                    scan_micros,
                 })
+            }
+            Search::Topics(query) => {
+                let topics = first.into_sorted().filter_map(|candidate| {
+                    found_topic(clients, histories, candidate.index, &query)
+                });
+                let topics = topics.collect();
+                ShardAnswer::FoundTopics(FoundTopics { topics, scanned, scan_micros })
             }
             Search::EndAddress { .. } => {
                 let ended = first.into_sorted();
@@ -238,6 +285,31 @@ impl Scan {
             }
         }
     }
+}
+
+fn is_wanted(topic: &str, query: &TopicQuery) -> bool {
+    !is_id_topic(topic) && topic.starts_with(&query.prefix)
+}
+
+fn found_topic(
+    clients: &Clients,
+    histories: &Histories,
+    slot: u32,
+    query: &TopicQuery,
+) -> Option<FoundTopic> {
+    let (topic, subscribers) = clients.hub().topic_at(slot)?;
+    is_wanted(topic, query).then_some(())?;
+    let rates = clients.rates(topic);
+    Some(FoundTopic {
+        topic: topic.to_owned(),
+        subscribers: subscribers as u64,
+        messages: rates.messages,
+        bytes: rates.bytes,
+        owner: format!("{}/{}", clients.node().0, clients.shard().0),
+        owned: subscribers as u64,
+        loops: 1,
+        kept: histories.kept(topic),
+    })
 }
 
 #[cfg(test)]

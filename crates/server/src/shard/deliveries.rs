@@ -58,6 +58,7 @@ impl Deliveries {
         let is_queued = clients.broadcast(broadcast).is_ok();
         if !is_queued {
             self.shared.metrics.refused("broadcast_backlog");
+            self.metrics.broadcasts_dropped.add(1);
         }
         is_queued
     }

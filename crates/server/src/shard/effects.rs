@@ -138,6 +138,7 @@ impl ServerShard {
                 let topic = clients.hub().topic_of(to.subscription);
                 let watched = deliveries.watched();
                 watched.note(key, Direction::Sent, topic, forward.event, payload);
+                clients.note_traffic(to.subscription, data.len());
                 let time = arrived.map(|arrived| sockets.elapsed(arrived));
                 (forward.count)(data.len(), time, clients[key].guest());
                 Reply::ok(Body::EMPTY)

@@ -13,6 +13,7 @@ use watchfire_channels::{Message, Serializer};
 use watchfire_hub::SubscriptionId;
 use watchfire_hub::history::{Position, Positioned};
 use watchfire_sockets::Sockets;
+use watchfire_types::heap_bytes;
 
 use super::client::{Client, Transport};
 use super::clients::Clients;
@@ -57,6 +58,17 @@ impl Histories {
 
     fn history_of(&self, topic: &str) -> Option<&Arc<History>> {
         self.history.as_ref().filter(|history| history.has(topic))
+    }
+
+    /// The memory of its own notes about topics.
+    pub fn memory_bytes(&self) -> usize {
+        let topic = size_of::<(Box<str>, Option<Position>)>() + 1;
+        heap_bytes(self.topics.capacity() * topic) + self.topics.len() * heap_bytes(24)
+    }
+
+    /// The kept messages of a topic that this process knows. `None`: the topic has no history.
+    pub fn kept(&self, topic: &str) -> Option<u64> {
+        Some(self.history_of(topic)?.kept(topic) as u64)
     }
 
     /// Whether a join has to wait for the log of its topic.

@@ -17,8 +17,8 @@
 //!   features park, `upgrades` those that wait until the backend has decided about their clients;
 //! - `backpressure` knows whose queues are full and move, and which publishers wait for them;
 //! - `presence_rounds` broadcasts the changes of presence;
-//! - `connection_scan` looks for connections for an operator, who sees them as `connections` shows them,
-//!   and `watched_clients` keeps the last messages of a few.
+//! - `connection_scan` looks for connections and topics for an operator, who sees them as `connections` shows
+//!   them, with the rates of `topic_traffic`; `watched_clients` keeps the last messages of a few.
 //!
 //! `connecting` routes requests, and `connect_rules` decides whether their clients may connect.
 //!
@@ -72,6 +72,7 @@ mod spans;
 mod stream_answers;
 mod streams;
 mod subscriptions;
+mod topic_traffic;
 mod upgrades;
 mod waiting_joins;
 mod watched_clients;
@@ -130,6 +131,8 @@ pub(crate) struct ServerShard {
     backpressure: Backpressure,
     presence_rounds: PresenceRounds,
     scans: Scans,
+    /// Channels that an operator ends.
+    ending: Vec<ChannelAddress>,
 }
 
 impl SocketHandler for ServerShard {
@@ -233,6 +236,7 @@ impl ServerShard {
             backpressure: Backpressure::new(id, shared.clone(), metrics.clone()),
             presence_rounds: PresenceRounds::new(),
             scans: Scans::default(),
+            ending: Vec::new(),
             shared,
             metrics,
         }
@@ -335,7 +339,12 @@ impl ServerShard {
         self.long_polls.sweep(&mut self.clients, sockets, now);
         self.parked.sweep(sockets, now);
         self.deliveries.watched().end_silent(now);
+        self.clients.traffic().handle_tick(now);
         self.metrics.topics_now.set(self.clients.hub().topics() as u64);
+        let ServerShard { clients, callbacks, histories, metrics, .. } = self;
+        let of_topics = clients.topic_bytes() + callbacks.memory_bytes() + histories.memory_bytes();
+        metrics.topic_bytes.set(of_topics as u64);
+        metrics.socket_bytes.set((sockets.memory_bytes() + clients.memory_bytes()) as u64);
         // The first shard also does the work of the whole process.
         if self.id == ShardId(0) {
             let clients = self.shared.metrics.clients();
@@ -356,10 +365,12 @@ impl ServerShard {
         if self.joins.take_logs() {
             self.resume_timed_joins(sockets, Wait::Log);
         }
+        let has_ends = self.end_slice(sockets);
         let ServerShard { clients, deliveries, histories, backpressure, scans, .. } = self;
         let has_deliveries =
             deliveries.deliver_slice(clients, histories, backpressure, sockets, SLICE);
-        let has_scans = scans.run_slice(clients, sockets);
+        let has_scans = scans.run_slice(clients, histories, sockets) || has_ends;
+        self.metrics.broadcasts_now.set(self.clients.hub().waiting() as u64);
         if has_deliveries || !self.presence_rounds.is_running() {
             return has_deliveries || has_scans;
         }

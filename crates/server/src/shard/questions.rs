@@ -1,10 +1,9 @@
 //! Questions about this shard's clients, from other threads.
 
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use watchfire_hub::Hub;
+use watchfire_hub::{Hub, SubscriptionId};
 use watchfire_sockets::Sockets;
 
 use super::ServerShard;
@@ -16,6 +15,9 @@ use crate::channel_api::{ShardAnswer, ShardQuestion, ShardQuestions, WatchAnswer
 
 /// The reason for a join that waits while its channel is ended.
 const UNSUBSCRIBED: &str = "unsubscribed";
+/// Channels of a topic that end before the event loop handles everything else again. Ending one costs some
+/// microseconds.
+const ENDED_AT_A_TIME: usize = 200;
 
 impl ServerShard {
     /// Answers a question, immediately or after a scan.
@@ -25,8 +27,9 @@ impl ServerShard {
             ShardQuestion::Topics { prefix, after, count } => {
                 ShardAnswer::Topics(first_topics(self.clients.hub(), prefix, after, *count))
             }
-            ShardQuestion::LargestTopics { prefix, count } => {
-                ShardAnswer::Topics(largest_topics(self.clients.hub(), prefix, *count))
+            ShardQuestion::FindTopics(query) => {
+                let search = Search::Topics(query.clone());
+                return self.scans.begin(sockets, asked, search);
             }
             ShardQuestion::Connections(query) => {
                 let search = Search::List(query.clone());
@@ -56,6 +59,14 @@ impl ServerShard {
                 self.disconnect(id);
                 ShardAnswer::Count(sockets as u64)
             }
+            ShardQuestion::EndTopic { topic } => {
+                // Dropped without an answer: the caller is told that the server is busy.
+                if !self.ending.is_empty() {
+                    return;
+                }
+                self.begin_end(topic);
+                ShardAnswer::Count(self.ending.len() as u64)
+            }
             ShardQuestion::Unsubscribe { id, topic } => {
                 ShardAnswer::Count(self.unsubscribe(sockets, id, topic))
             }
@@ -69,12 +80,41 @@ impl ServerShard {
         let mut ended = 0;
         for key in clients {
             let Some(channel) = self.clients.find(key, topic) else { continue };
-            if !self.refuse_waiting_join(sockets, channel, UNSUBSCRIBED) {
-                self.stop(sockets, key, channel);
-            }
+            self.end_channel(sockets, channel);
             ended += 1;
         }
         ended
+    }
+
+    fn end_channel(&mut self, sockets: &mut Sockets, channel: SubscriptionId) {
+        if !self.refuse_waiting_join(sockets, channel, UNSUBSCRIBED) {
+            let key = self.clients.hub().client_of(channel);
+            self.stop(sockets, key, channel);
+        }
+    }
+
+    /// Notes the channels of a topic, which end in slices. A client that joins from now on is not among them, so the
+    /// work is bounded however many join.
+    fn begin_end(&mut self, topic: &str) {
+        let hub = self.clients.hub();
+        let channels = hub.subscriptions_on(topic).filter(|_| !is_id_topic(topic));
+        self.ending = channels.map(|channel| self.clients.address(channel)).collect();
+    }
+
+    /// Ends the next channels of a topic that ends. Returns whether more are left.
+    pub(super) fn end_slice(&mut self, sockets: &mut Sockets) -> bool {
+        let rest = self.ending.len().saturating_sub(ENDED_AT_A_TIME);
+        let next = match rest {
+            0 => std::mem::take(&mut self.ending),
+            _ => self.ending.split_off(rest),
+        };
+        for address in next {
+            // It may have left, or joined again.
+            if self.clients.is_current(address) {
+                self.end_channel(sockets, address.subscription);
+            }
+        }
+        rest > 0
     }
 }
 
@@ -93,20 +133,4 @@ fn first_topics<D>(hub: &Hub<D>, prefix: &str, after: &str, count: usize) -> Vec
     }
     let first = first.into_sorted_vec().into_iter();
     first.map(|(topic, subscribers)| (topic.to_owned(), subscribers as u64)).collect()
-}
-
-/// The topics with the most subscribers that begin with `prefix`. Reads the names of all topics, and
-/// keeps `count` of them.
-fn largest_topics<D>(hub: &Hub<D>, prefix: &str, count: usize) -> Vec<(String, u64)> {
-    let mut largest = BinaryHeap::with_capacity(count + 1);
-    for (topic, subscribers) in hub.topic_sizes() {
-        if !is_id_topic(topic) && topic.starts_with(prefix) {
-            largest.push(Reverse((subscribers, topic)));
-            if largest.len() > count {
-                largest.pop();
-            }
-        }
-    }
-    let largest = largest.into_sorted_vec().into_iter();
-    largest.map(|Reverse((subscribers, topic))| (topic.to_owned(), subscribers as u64)).collect()
 }

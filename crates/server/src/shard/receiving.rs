@@ -125,6 +125,13 @@ impl ServerShard {
         let found = self.clients.find(key, &message.topic);
         // The topic of the socket's id is not a channel, also for a client that guesses its name.
         let found = found.filter(|id| !matches!(self.clients.record(*id).used_by, Use::SocketId));
+        if let Some(id) = found {
+            let bytes = match message.payload {
+                Payload::Json(text) => text.len(),
+                Payload::Binary(bytes) => bytes.len(),
+            };
+            self.clients.note_traffic(id, bytes);
+        }
         let client = &self.clients[key];
         let has_id = client.details.as_ref().is_some_and(|details| details.id.is_some());
         let joined = client.subscriptions.len() - usize::from(has_id);

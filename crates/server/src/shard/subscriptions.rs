@@ -3,6 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use watchfire_hub::SubscriptionId;
+use watchfire_types::heap_bytes;
 
 use super::client::{SubscriptionRecord, Use};
 
@@ -66,6 +67,14 @@ impl SubscriptionRecords {
             }
         }
         used_by
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let records = self
+            .pieces
+            .iter()
+            .map(|piece| heap_bytes(piece.records.len() * size_of::<SubscriptionRecord>()));
+        heap_bytes(self.pieces.capacity() * size_of::<Piece>()) + records.sum::<usize>()
     }
 
     /// The record of a subscription; `None` when it has no memory.

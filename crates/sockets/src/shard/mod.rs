@@ -34,6 +34,7 @@ use crate::handler::SocketHandler;
 use crate::handoff::Moved;
 use crate::http::{Lender, Next, Returned, Returns};
 use crate::limits::SocketLimits;
+use crate::shard_sender::ShardReceiver;
 use crate::shard_sockets::{Clock, Sockets, socket_of};
 use crate::tls::{TlsAcceptor, TlsTerminator};
 
@@ -81,7 +82,7 @@ pub(crate) struct Prepared<M> {
     listeners: Vec<OwnedFd>,
     acceptor: Option<TlsAcceptor>,
     proxies: Arc<TrustedProxies>,
-    messages: mpsc::Receiver<M>,
+    messages: ShardReceiver<M>,
     poll: mio::Poll,
 }
 
@@ -97,7 +98,7 @@ pub(crate) struct EventLoop<T: SocketHandler> {
     acceptors: Acceptors,
     proxies: Arc<TrustedProxies>,
     read_queue: ReadQueue,
-    messages: mpsc::Receiver<T::Message>,
+    messages: ShardReceiver<T::Message>,
     returns: Rc<Returns>,
     lender: Lender,
     sweep: Sweep,
@@ -128,7 +129,7 @@ impl<T: SocketHandler> EventLoop<T> {
         listeners: Vec<OwnedFd>,
         acceptor: Option<TlsAcceptor>,
         proxies: Arc<TrustedProxies>,
-        messages: mpsc::Receiver<T::Message>,
+        messages: ShardReceiver<T::Message>,
     ) -> io::Result<Prepared<T::Message>> {
         Ok(Prepared { threads, listeners, acceptor, proxies, messages, poll: mio::Poll::new()? })
     }
@@ -313,7 +314,7 @@ impl<T: SocketHandler> EventLoop<T> {
 
     fn handle_messages(&mut self) {
         for _ in 0..MESSAGES_PER_TURN {
-            let Ok(message) = self.messages.try_recv() else { break };
+            let Some(message) = self.messages.try_recv() else { break };
             self.deliver(message);
         }
         while let Ok(moved) = self.threads.moves.try_recv() {
@@ -324,6 +325,7 @@ impl<T: SocketHandler> EventLoop<T> {
     fn handle_tick(&mut self) {
         self.next_tick = self.sockets.now() + TICK;
         self.sockets.count().ticks.add(1);
+        self.sockets.count().tls_now.set(self.returns.tls_now.get() as u64);
         self.acceptors.retry();
         self.read_unread();
         let now = self.sockets.now();

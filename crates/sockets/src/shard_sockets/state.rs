@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::Registry;
-use watchfire_types::{Instant, ShardId, SocketId};
+use watchfire_types::{Instant, ShardId, SocketId, heap_bytes};
 
 use super::recent_peers::RecentPeers;
 use super::transmit::Writer;
@@ -112,6 +112,12 @@ impl Sockets {
     /// The time since an earlier [`Sockets::now`] of any shard. Reads the clock.
     pub fn elapsed(&self, since: Instant) -> Duration {
         self.clock.now().since(since)
+    }
+
+    /// The memory of the records of all connections, without queues and partial messages.
+    pub fn memory_bytes(&self) -> usize {
+        let client = size_of::<(u32, ClientAddress)>() + 1;
+        self.slab.memory_bytes() + heap_bytes(self.clients.capacity() * client)
     }
 
     /// The shard that owns these sockets.

@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use watchfire_types::{Instant, PeerId};
+use watchfire_types::{Instant, PeerId, heap_bytes};
 
 use crate::address_quotas::budget::Rate;
 use crate::pages::limits::{JoinError, PageLimits, RelayRefusal};
 use crate::pages::output::{Counts, Have, Output};
-use crate::pages::page::Page;
+use crate::pages::page::{Page, Peer};
 use crate::pages::pending_events::Due;
 
 /// All open pages.
@@ -22,6 +22,8 @@ pub struct Pages<A> {
     limits: PageLimits,
     pages: BTreeMap<Arc<str>, Page<A>>,
     available: usize,
+    /// Peers of all pages.
+    peers: usize,
     /// Pages with an event that must wait, in order of time.
     wakes: BTreeSet<(Instant, Arc<str>)>,
     outputs: VecDeque<Output>,
@@ -34,6 +36,7 @@ impl<A: Copy> Pages<A> {
             limits,
             pages: BTreeMap::new(),
             available: 0,
+            peers: 0,
             wakes: BTreeSet::new(),
             outputs: VecDeque::new(),
             is_node: |_| false,
@@ -231,6 +234,14 @@ impl<A: Copy> Pages<A> {
         self.pages.len()
     }
 
+    /// The memory of all pages and their peers, estimated from their numbers: a page has a list with four places and
+    /// a leaf of a tree with eleven, and both grow by half of what they need on average.
+    pub fn memory_bytes(&self) -> usize {
+        let (peer, position) = (size_of::<Peer<A>>(), size_of::<(PeerId, u32)>());
+        let page = size_of::<Page<A>>() * 3 / 2 + heap_bytes(4 * peer) + heap_bytes(11 * position);
+        self.pages.len() * page + self.peers * (peer + position) * 3 / 2
+    }
+
     /// Whether no page is open.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
@@ -301,6 +312,7 @@ impl<A: Copy> Pages<A> {
         let after = page.counts();
         self.available += usize::from(after.is_available());
         self.available -= usize::from(before.is_available());
+        self.peers = self.peers + after.watching - before.watching;
         if after.watching > 0 {
             self.push_due_events(now, name);
         } else if let Some(page) = self.pages.remove(name)
@@ -332,6 +344,7 @@ impl<A: Copy> Pages<A> {
         let Some(page) = self.pages.remove(name) else { return };
         let counts = page.counts();
         self.available -= usize::from(counts.is_available());
+        self.peers -= counts.watching;
         if let Some(at) = page.pending.due_at(counts) {
             self.wakes.remove(&(at, page.name));
         }

@@ -23,13 +23,13 @@ const HELP: &[&str] = &[
     "m               next machine",
     "q, Ctrl-C       quit; Ctrl-L draws the screen again",
     "Up, Down, j, k  move; also Page Up, Page Down, Home, End",
-    "",
     "Connections     Enter: details  x: disconnect",
     "                in details: w watches messages",
     "                / filter by topic or address  t transport",
     "      order     b queued  w wait  i idle  s sent",
     "                r received  c channels  < > the next one",
     "Topics          Enter: connections of it  / prefix",
+    "                < > order  x: end it, also Processes",
 ];
 
 pub fn draw(frame: &mut Frame<'_>, session: &Session, theme: &Theme, now: Duration) {
@@ -136,6 +136,10 @@ fn draw_keys(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) 
             let id = cut(id, 30);
             Some(format!("Disconnect {name}, {id}? y: yes, other keys: no"))
         }
+        Some(Prompt::End { name, .. }) => {
+            let room = usize::from(area.width).saturating_sub(32);
+            Some(format!("End {}? y: yes, other keys: no", cut(name, room)))
+        }
         Some(Prompt::Filter(filter)) => {
             let other = match filter {
                 Filter::Topic(_) => "address",
@@ -155,8 +159,9 @@ fn draw_keys(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) 
     let of_screen = match (session.screen, &session.connections.details) {
         (Screen::Connections, Some(_)) => "Esc back  w messages  x disconnect  ",
         (Screen::Connections, None) => "Enter details  x disconnect  / filter  < > sort  ",
-        (Screen::Topics, _) => "Enter connections  / prefix  ",
-        (Screen::Home | Screen::Processes | Screen::Events, _) => "1-5 screen  ",
+        (Screen::Topics, _) => "Enter connections  x end  / prefix  < > sort  ",
+        (Screen::Processes, _) => "x end process  1-5 screen  ",
+        (Screen::Home | Screen::Events, _) => "1-5 screen  ",
     };
     let machine = if session.machine_count() > 1 { "m machine  " } else { "" };
     let pause = if session.is_paused { "Space continue" } else { "Space pause" };

@@ -1,4 +1,4 @@
-//! The screen of processes, and below them of the tables of features.
+//! The screen of processes, and below them of the tables of features and of the server.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -41,9 +41,23 @@ pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
     let style = if missing.is_empty() { theme.plain } else { theme.bad };
     let (at, rows) = (session.process_rows.at, &state.processes[..]);
     let table = TableView { columns: COLUMNS, rows, at, theme, ordered_by: None };
-    let of_tables = tables::rows_of(&state.tables).min(area.height / 2);
-    let of_processes = area.height - of_tables;
+    // The processes get what they need, and at most half if there are tables.
+    let needed = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let has_tables = state.tables.len() + state.own_tables.len() > 0;
+    let of_processes = if has_tables { needed.min(area.height / 2) } else { area.height };
     table.draw(buffer, Rect { height: of_processes, ..area }, &summary, style);
-    let below = Rect { y: area.y + of_processes, height: of_tables, ..area };
-    tables::draw(buffer, below, &state.tables, theme);
+    let below = |area: Rect, rows: u16| {
+        let rows = rows.min(area.height);
+        Rect { y: area.y + rows, height: area.height - rows, ..area }
+    };
+    let of_features = below(area, of_processes);
+    tables::draw(buffer, of_features, &state.tables, theme);
+    // Beside each other, so that a small terminal shows the first rows of both.
+    let own = below(of_features, tables::rows_of(&state.tables));
+    let first = own.width * 3 / 5;
+    for (table, (x, width)) in state.own_tables.iter().zip([(0, first), (first, own.width - first)])
+    {
+        let area = Rect { x: own.x + x, width, ..own };
+        tables::draw(buffer, area, std::slice::from_ref(table), theme);
+    }
 }

@@ -1,4 +1,4 @@
-//! The tables of features, whose columns the server names.
+//! Tables whose columns the server names.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,6 +8,7 @@ use watchfire_report::units::{binary_bytes, count};
 
 use super::Theme;
 use super::rows::{put, put_right};
+use crate::top::text::span;
 
 /// The rows that all tables need: of each a title, the titles of its columns, its rows, and an empty row before it.
 pub fn rows_of(tables: &[Table]) -> u16 {
@@ -49,6 +50,7 @@ fn text_of(column: &TableColumn, value: Option<&Value>) -> String {
     let text = match column.unit.as_str() {
         "text" => value.and_then(Value::as_str).map(str::to_owned),
         "bytes" => number.map(binary_bytes),
+        "seconds" => value.and_then(Value::as_f64).map(span),
         _ => number.map(count),
     };
     text.unwrap_or_else(|| "–".to_owned())

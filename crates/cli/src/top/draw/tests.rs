@@ -6,12 +6,12 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 use watchfire_operator::answers::{
-    Event, FoundConnection, FoundConnections, History, LimitUse, Process, State, Table,
-    TableColumn, TcpFigures, TopicUse, Trouble,
+    Event, FoundConnection, FoundConnections, FoundTopic, History, LimitUse, Process, State, Table,
+    TableColumn, TcpFigures, Trouble,
 };
 
 use super::{Theme, draw};
-use crate::top::question::{Answer, ConnectionQuery, Failure, Question};
+use crate::top::question::{Answer, ConnectionQuery, Failure, Question, TopicQuery};
 use crate::top::session::{Input, Key, Session};
 
 const NOW: Duration = Duration::from_secs(100);
@@ -295,8 +295,16 @@ fn hostile_texts_cannot_act_on_the_terminal() {
     assert_harmless(&session);
 
     press(&mut session, "3");
-    let topics = Question::Topics { machine: String::new(), prefix: String::new() };
-    let topic = TopicUse { topic: long.clone(), subscribers: u64::MAX };
+    let topics = Question::Topics { machine: String::new(), query: TopicQuery::default() };
+    let topic = FoundTopic {
+        topic: long.clone(),
+        subscribers: u64::MAX,
+        messages: f64::MAX,
+        bytes: f64::MAX,
+        owner: long.clone(),
+        loops: u64::MAX,
+        ..FoundTopic::default()
+    };
     answer(&mut session, topics, Answer::Topics(vec![topic]));
     assert_harmless(&session);
     press(&mut session, "/");
@@ -319,16 +327,22 @@ fn hostile_texts_cannot_act_on_the_terminal() {
 fn a_hostile_topic_stays_readable_and_in_its_place() {
     let mut session = session_with(state());
     press(&mut session, "3");
-    let topics = Question::Topics { machine: String::new(), prefix: String::new() };
-    let topic = |topic: &str, subscribers| TopicUse { topic: topic.into(), subscribers };
+    let topics = Question::Topics { machine: String::new(), query: TopicQuery::default() };
+    let topic = |topic: &str, subscribers| FoundTopic {
+        topic: topic.into(),
+        subscribers,
+        messages: 2.5,
+        bytes: 2048.0,
+        ..FoundTopic::default()
+    };
     let found = vec![topic(HOSTILE, 1_000), topic("rooms:1", 1)];
     answer(&mut session, topics, Answer::Topics(found));
     let lines = lines(&session, 80, 24);
     assert_eq!(lines[2], "The 2 largest topics");
     assert!(lines[4].starts_with(
-        "       1,000 ␛[2J␛]0;t␇␍␊\u{fffd}31m\u{fffd}evil\u{fffd}\u{fffd}👩\u{fffd}👩日本e"
+        "       1,000       2.5    2.0 KiB ␛[2J␛]0;t␇␍␊\u{fffd}31m\u{fffd}evil\u{fffd}\u{fffd}👩\u{fffd}👩日本e"
     ));
-    assert_eq!(lines[5], "           1 rooms:1");
+    assert_eq!(lines[5], "           1       2.5    2.0 KiB rooms:1");
 }
 
 #[test]
@@ -373,24 +387,34 @@ fn processes_name_those_that_are_missing() {
 }
 
 #[test]
-fn tables_of_features_are_below_the_processes() {
+fn the_tables_of_features_and_then_of_the_server_are_below_the_processes() {
     let column =
         |(title, unit): (&str, &str)| TableColumn { title: title.into(), unit: unit.into() };
-    let columns = [("Server", "text"), ("State", "text"), ("Mails", ""), ("Sent", "bytes")];
-    let rows = serde_json::json!([["a.example", "up", 1234.0, 2048.0], [HOSTILE, null, 1.0]]);
-    let table = Table {
-        title: "Mail servers".into(),
+    let columns = [
+        ("Server", "text"),
+        ("State", "text"),
+        ("Mails", ""),
+        ("Age", "seconds"),
+        ("Sent", "bytes"),
+    ];
+    let rows = serde_json::json!([["a.example", "up", 1234.0, 1.5, 2048.0], [HOSTILE, null, 1.0]]);
+    let table = |title: &str| Table {
+        title: title.into(),
         columns: columns.map(column).to_vec(),
-        rows: serde_json::from_value(rows).unwrap(),
+        rows: serde_json::from_value(rows.clone()).unwrap(),
     };
-    let mut session = session_with(State { tables: vec![table], ..state() });
+    let (tables, own_tables) = (vec![table("Mail servers")], vec![table("One"), table("Two")]);
+    let mut session = session_with(State { tables, own_tables, ..state() });
     press(&mut session, "4");
-    let lines = lines(&session, 100, 24);
+    let lines = lines(&session, 160, 24);
     let at = lines.iter().position(|line| line == "Mail servers").expect("the table");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(words(&lines[at + 1]), ["server", "state", "mails", "sent"]);
-    assert_eq!(words(&lines[at + 2]), ["a.example", "up", "1,234", "2.0", "KiB"]);
+    assert_eq!(words(&lines[at + 1]), ["server", "state", "mails", "age", "sent"]);
+    assert_eq!(words(&lines[at + 2]), ["a.example", "up", "1,234", "1.5s", "2.0", "KiB"]);
     assert!(lines[at + 3].ends_with('–'), "{}", lines[at + 3]);
+    assert_eq!(words(&lines[at + 5]), ["One", "Two"], "beside each other");
+    let row = ["a.example", "up", "1,234", "1.5s", "2.0", "KiB"];
+    assert_eq!(words(&lines[at + 7])[..6], row);
 }
 
 #[test]

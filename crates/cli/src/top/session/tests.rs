@@ -1,11 +1,11 @@
 //! Keys, answers and ticks, and what the session does with them.
 
 use watchfire_operator::answers::{
-    FoundConnection, FoundConnections, WatchedMessage, WatchedMessages,
+    FoundConnection, FoundConnections, Process, WatchedMessage, WatchedMessages,
 };
 
 use super::*;
-use crate::top::question::{ConnectionQuery, Transport};
+use crate::top::question::{ConnectionQuery, TopicOrder, Transport};
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -283,8 +283,8 @@ fn only_a_yes_disconnects_and_only_the_connection_in_the_question() {
     press(&mut session, "xy");
     assert_eq!(asked(&mut session), [], "one at a time");
     assert!(session.notice().unwrap().contains("not answered"));
-    answer(&mut session, end.clone(), Answer::Disconnected);
-    assert_eq!(session.notice(), Some("Disconnected 0-0-22-1."));
+    answer(&mut session, end.clone(), Answer::Ended);
+    assert_eq!(session.notice(), Some("The server has disconnected the connection 0-0-22-1."));
     assert_eq!(asked(&mut session), [connections(ConnectionQuery::default())]);
     let refused = failure("Set admin.token to allow changes", false);
     session.handle_input(at(2), Input::Answer(end, Err(refused)));
@@ -294,23 +294,57 @@ fn only_a_yes_disconnects_and_only_the_connection_in_the_question() {
 }
 
 #[test]
+fn only_a_yes_ends_a_topic_or_a_process() {
+    let mut session = Session::new("");
+    press(&mut session, "3x");
+    assert_eq!(session.prompt, None, "there is no topic");
+    asked(&mut session);
+    let topic = FoundTopic { topic: "rooms:1".into(), ..FoundTopic::default() };
+    answer(&mut session, topics_by(TopicQuery::default()), Answer::Topics(vec![topic]));
+    let end = Question::EndTopic { topic: "rooms:1".into() };
+    press(&mut session, "xn");
+    assert_eq!((asked(&mut session), &session.prompt), (vec![], &None));
+    press(&mut session, "xy");
+    assert_eq!(asked(&mut session), std::slice::from_ref(&end));
+    answer(&mut session, end, Answer::Ended);
+    assert_eq!(session.notice(), Some("The server has ended the topic rooms:1."));
+
+    let processes = [0, 1].map(|process| Process { process, ..Process::default() });
+    let state = State { processes: processes.to_vec(), ..State::default() };
+    answer(&mut session, state_of(""), Answer::State(Box::new(state)));
+    press(&mut session, "4jxy");
+    let end = Question::EndProcess { machine: String::new(), process: 1 };
+    assert_eq!(asked(&mut session).last(), Some(&end));
+    session.handle_input(at(1), Input::Answer(end, Err(failure("no such process", true))));
+    assert_eq!(session.notice(), Some("The process 1 is gone already."));
+}
+
+fn topics_by(query: TopicQuery) -> Question {
+    Question::Topics { machine: String::new(), query }
+}
+
+#[test]
 fn enter_on_a_topic_shows_its_connections() {
     let mut session = Session::new("");
     press(&mut session, "3");
-    let topics = Question::Topics { machine: String::new(), prefix: String::new() };
+    let topics = topics_by(TopicQuery::default());
     assert_eq!(asked(&mut session), std::slice::from_ref(&topics));
-    let topic = |name: &str| TopicUse { topic: name.into(), subscribers: 1 };
+    let topic = |name: &str| FoundTopic { topic: name.into(), ..FoundTopic::default() };
     answer(&mut session, topics, Answer::Topics(vec![topic("a"), topic("b")]));
     press(&mut session, "jjj\n");
     assert_eq!(session.screen, Screen::Connections);
     assert_eq!(asked(&mut session), [connections(by_topic("b"))]);
     press(&mut session, "3");
-    let all = Question::Topics { machine: String::new(), prefix: String::new() };
+    let all = topics_by(TopicQuery::default());
     assert_eq!(asked(&mut session), std::slice::from_ref(&all));
     answer(&mut session, all, Answer::Topics(vec![]));
     press(&mut session, "/roo\n");
-    let prefix = Question::Topics { machine: String::new(), prefix: "roo".into() };
-    assert_eq!(asked(&mut session).last(), Some(&prefix));
+    let prefix = TopicQuery { prefix: "roo".into(), ..TopicQuery::default() };
+    assert_eq!(asked(&mut session).last(), Some(&topics_by(prefix.clone())));
+    answer(&mut session, topics_by(prefix.clone()), Answer::Topics(vec![]));
+    press(&mut session, ">");
+    let busiest = TopicQuery { order: TopicOrder::Messages, ..prefix };
+    assert_eq!(asked(&mut session), [topics_by(busiest)]);
 }
 
 #[test]

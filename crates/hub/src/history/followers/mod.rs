@@ -184,6 +184,11 @@ impl Followers {
         entry.since(position, stream_last)
     }
 
+    /// How many messages of a topic are kept.
+    pub fn kept(&self, topic: &str) -> usize {
+        self.topics.get(topic).map_or(0, |entry| entry.counted.0)
+    }
+
     /// The last messages, oldest first.
     pub fn newest(&mut self, now: Instant, topic: &str, count: usize) -> Vec<Positioned> {
         let Some(entry) = self.topics.get_mut(topic) else { return Vec::new() };
