@@ -28,6 +28,7 @@ async function start(t) {
   return server
 }
 
+/** @param {number[]} colour */
 const isRed = ([red, green, blue]) => Math.abs(red - RED[0]) + Math.abs(green - RED[1]) + Math.abs(blue - RED[2]) < 6
 
 async function assertFails(sprites, words) {

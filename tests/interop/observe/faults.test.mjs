@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -46,7 +46,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
   })
 
   /** Injects a fault when the server is `ready`, and asserts that the calls, the log and the page name it in time. */
-  async function isNamed(kind, { fault, settings = {}, processes = 1, ready, inject, scheme = 'ws', ends = true }) {
+  async function isNamed(kind, { fault, settings = {}, processes = 1, ready = (_server) => {}, inject, scheme = 'ws', ends = true }) {
     const server = await startWatchfire({ processes, settings: { ...ROOMS, 'limits.loopback_limited': 'false', ...settings } })
     const undo = []
     const context = await browser.newContext()
@@ -67,7 +67,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         await terminal.shows(/1 Home +2 Connections/)
       }
       await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')
-      await ready?.(server)
+      await ready(server)
       const began = performance.now()
       await inject(server, (action) => undo.push(action))
       const seconds = () => Math.round((performance.now() - began) / 100) / 10
@@ -168,17 +168,6 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
           const client = await join(server, ROOM)
           undo(() => client.terminate())
         }
-      },
-    }))
-
-  it('a process with hardly a free descriptor', () =>
-    isNamed('descriptors_near_limit', {
-      fault: 'The limit of open files is lowered',
-      inject: (server, undo) => {
-        const limit = (files) => execFileSync('prlimit', ['--pid', String(server.pid), `--nofile=${files}`])
-        const before = /^Max open files +(\d+) +(\d+)/m.exec(readFileSync(`/proc/${server.pid}/limits`, 'utf8'))
-        limit(Math.floor(readdirSync(`/proc/${server.pid}/fd`).length / 0.92))
-        undo(() => limit(`${before[1]}:${before[2]}`))
       },
     }))
 

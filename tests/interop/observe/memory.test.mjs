@@ -38,7 +38,7 @@ test('the kinds of memory add up to what thousands of sockets, topics, presences
   await waitUntil(
     async () => {
       const { kinds, resident } = await memoryOf(server)
-      const grown = Object.entries(kinds).map(([kind, bytes]) => [kind, bytes - before.kinds[kind]])
+      const grown = Object.entries(kinds).map(([kind, bytes]) => /** @type {[string, number]} */ ([kind, bytes - before.kinds[kind]]))
       const counted = grown.filter(([kind]) => !OTHERS.includes(kind)).reduce((sum, [, bytes]) => sum + bytes, 0)
       const share = counted / (resident - before.resident)
       growth = Object.fromEntries(grown)

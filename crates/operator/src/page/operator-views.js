@@ -24,7 +24,7 @@ class ChartGrid {
   }
 
   /** Draws a range that ends now, or the time around a moment. */
-  update({ histories, events, nowMs }, range, moment = null) {
+  update({ histories, events, nowMs }, range, /** @type {any} */ moment = null) {
     const history = moment?.history ?? histories[range]
     const toMs = moment ? moment.at + history.windowMs / 2 : Math.max(history.lastMs, nowMs)
     const marks = moment?.events ?? events
