@@ -76,11 +76,11 @@ async function spriteCrosses(addFrame) {
   const moments = []
   for (let before = performance.now(); !isThrown; before = moments.at(-1).at) {
     await pause(Math.max(0, before + 60 - performance.now()))
-    moments.push({ at: performance.now(), shots: desktops.map((desktop) => desktop.screenshot()) })
+    moments.push({ at: performance.now(), captured: desktops.map((desktop) => desktop.capture()) })
   }
   await throwing
-  for (const [i, { at, shots }] of moments.entries()) {
-    const windows = shots.map((shot) => ({ screenshot: async () => shot }))
+  for (const [i, { at, captured }] of moments.entries()) {
+    const windows = desktops.map((desktop, n) => ({ screenshot: async () => desktop.screenshot(captured[n]) }))
     await addFrame('Two desktops: a sprite is thrown over the right edge', windows, Math.round((moments[i + 1]?.at ?? at + 1_500) - at))
   }
   for (const end of ends.reverse()) await end()
@@ -161,7 +161,7 @@ function html(caption, shots) {
   return `<!doctype html><style>
     body { margin: 0; padding: 24px; background: #15100d; color: #f4e6d8; font: 24px system-ui; text-align: center }
     main { display: flex; gap: 24px; justify-content: center; margin-top: 20px }
-    .window { width: ${WINDOW.width}px; height: ${WINDOW.height}px; border-radius: 10px }
+    .window { width: ${WINDOW.width}px; height: ${WINDOW.height}px; border-radius: 10px; object-fit: contain }
     .closed { border: 2px dashed #57473c; box-sizing: border-box }
   </style>${caption}<main>${windows.join('')}</main>`
 }

@@ -84,14 +84,18 @@ export class Desktop {
   }
 
   /** A line of the file in the format of xwd that Xvfb writes. */
-  #line(y, file = readFileSync(path.join(this.#folder, 'Xvfb_screen0'))) {
+  #line(y, file = this.capture()) {
     const [headerBytes, lineBytes, colours] = [0, 12, 19].map((at) => file.readUInt32BE(4 * at))
     return file.subarray(headerBytes + 12 * colours + y * lineBytes).subarray(0, lineBytes)
   }
 
-  /** The screen as a PNG. */
-  screenshot() {
-    const file = readFileSync(path.join(this.#folder, 'Xvfb_screen0'))
+  /** The screen now, for `screenshot`. */
+  capture() {
+    return readFileSync(path.join(this.#folder, 'Xvfb_screen0'))
+  }
+
+  /** A captured screen as a PNG. */
+  screenshot(file) {
     return png(WIDTH, HEIGHT, (y) => {
       const line = this.#line(y, file)
       return Array.from({ length: WIDTH }, (_, x) => [line[4 * x + 2], line[4 * x + 1], line[4 * x]]).flat()

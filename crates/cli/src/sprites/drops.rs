@@ -1,4 +1,4 @@
-//! Files that are dropped on a sprite, by the protocol XDND in version 5: https://www.freedesktop.org/wiki/Specifications/XDND/
+//! Files that are dropped on a sprite, by the protocol XDND in version 5: <https://www.freedesktop.org/wiki/Specifications/XDND/>
 
 use std::path::PathBuf;
 
