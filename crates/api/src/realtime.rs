@@ -22,7 +22,7 @@ const BINARY_ENCODING: u8 = 0;
 /// The topic and the event that the path of `httpSend` names.
 pub type Target = (String, String);
 
-/// What such a call publishes.
+/// The messages of such a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Translated {
     /// The body of a `batch`.

@@ -105,7 +105,7 @@ impl Channel {
         }
     }
 
-    /// What this connection and the token prove of one side.
+    /// Returns the proof that one side has the token, which holds for this connection only.
     pub(crate) fn proof(&self, side: Side, token: &str) -> io::Result<String> {
         let label: &[u8] = match side {
             Side::Agent => b"EXPORTER-watchfire-load-agent",

@@ -122,7 +122,7 @@ async function judge(vsn) {
   await Promise.all([ada, ben].map((client) => client.disconnect()))
 }
 
-/** What the client does with its defaults, beyond Phoenix. */
+/** The things that the client does with its defaults, beyond Phoenix. */
 async function judgeDefaults() {
   const clients = [connect(), connect(), connect(undefined, API_KEY)]
   const [ada, ben, backend] = clients

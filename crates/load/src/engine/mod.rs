@@ -92,7 +92,7 @@ impl StopFlag {
     }
 }
 
-/// What an engine is told while it runs. All clones share it.
+/// The orders to an engine while it runs. All clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox {
     pub(crate) stop: StopFlag,

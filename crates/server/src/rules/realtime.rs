@@ -1,4 +1,4 @@
-//! What `@supabase/realtime-js` and clients like it expect of a channel beyond Phoenix. Their topics begin with `realtime:`.
+//! The parts of a channel beyond Phoenix that `@supabase/realtime-js` and clients like it expect. Their topics begin with `realtime:`.
 
 use serde::Deserialize;
 

@@ -48,7 +48,7 @@ pub(crate) struct ConnectTicket {
     pub question: ConnectQuestion,
 }
 
-/// What a request opens when the backend allows it.
+/// A client that a request opens when the backend allows it.
 pub(crate) enum Opening {
     WebSocket { handshake: Handshake, serializer: Serializer },
     Stream(StreamJoin),

@@ -329,7 +329,7 @@ impl Clients {
 
     // Traffic.
 
-    /// What passes through the topics.
+    /// Messages and bytes that pass through the topics.
     pub fn traffic(&mut self) -> &mut TopicTraffic {
         &mut self.traffic
     }

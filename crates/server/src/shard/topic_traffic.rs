@@ -40,7 +40,7 @@ struct Traffic {
     rates: Rates,
 }
 
-/// What passes through a topic in a second.
+/// Messages and bytes that pass through a topic in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     pub messages: f64,
