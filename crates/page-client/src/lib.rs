@@ -70,5 +70,7 @@ pub use direct::{DirectLimit, DirectOptions, WebTransportListener};
 pub use heads::{HeadMessage, HeadSender, LiveHeads, ReceivedHeads};
 pub use live_page::{LiveChannel, LiveEnd, LiveEvent, LivePage, LivePageError};
 pub use messages::{Counts, Have, Nodes};
-pub use page_client::{ConnectionState, PageClient, PageClientOptions, PageStatus, page_cid};
+pub use page_client::{
+    ConnectionState, PageClient, PageClientOptions, PageStatus, open_websocket, page_cid,
+};
 pub use server_url::{Connection, Connector, ServerUrl, ServerUrlError};

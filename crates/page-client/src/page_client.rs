@@ -317,14 +317,7 @@ impl Driver {
     async fn connect(&self) -> Result<Socket, End> {
         let connecting = async {
             let connection = self.connector.connect().await?;
-            let config = WebSocketConfig::default()
-                .max_message_size(Some(MESSAGE_BYTES_MAX))
-                .max_frame_size(Some(MESSAGE_BYTES_MAX));
-            let mut request = self.connector.websocket_url().into_client_request()?;
-            let name = HeaderValue::from_static(watchfire_types::USER_AGENT);
-            request.headers_mut().insert(USER_AGENT, name);
-            let (socket, _) = client_async_with_config(request, connection, Some(config)).await?;
-            Ok(socket)
+            Ok(open_websocket(&*self.connector, connection).await?)
         };
         let timed_out = |_| End::Lost("the server does not answer".to_owned());
         timeout(CONNECT_TIMEOUT, connecting).await.map_err(timed_out)?
@@ -536,6 +529,20 @@ impl Driver {
         }
         Ok(())
     }
+}
+
+/// Makes the WebSocket handshake with a server. The largest message from it has 4 MiB.
+pub async fn open_websocket(
+    connector: &dyn Connector,
+    connection: Box<dyn Connection>,
+) -> Result<WebSocketStream<Box<dyn Connection>>, tungstenite::Error> {
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX));
+    let mut request = connector.websocket_url().into_client_request()?;
+    let name = HeaderValue::from_static(watchfire_types::USER_AGENT);
+    request.headers_mut().insert(USER_AGENT, name);
+    Ok(client_async_with_config(request, connection, Some(config)).await?.0)
 }
 
 /// Waits for new heads, and until they may be sent. Without a live page it waits forever.

@@ -74,6 +74,9 @@ pub struct Own {
 /// Reads a PNG, a JPEG or a WebP.
 pub fn read(path: &Path) -> anyhow::Result<Own> {
     let name = path.display();
+    // Opening a pipe would wait for its writer.
+    let kind = path.metadata().with_context(|| format!("cannot read {name}"))?;
+    anyhow::ensure!(kind.is_file(), "cannot show {name}: it is not a file");
     let file = std::fs::File::open(path).with_context(|| format!("cannot read {name}"))?;
     let length = file.metadata()?.len();
     anyhow::ensure!(
@@ -84,6 +87,7 @@ pub fn read(path: &Path) -> anyhow::Result<Own> {
     let reading = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
     reading.with_context(|| format!("cannot read {name}"))?;
     let picture = Picture::decode(&bytes, |width, height| match width.saturating_mul(height) {
+        0 => Err("it has no pixels; choose another picture".to_owned()),
         FILE_PIXELS_MAX.. => Err(format!(
             "it has {width} x {height} pixels; choose a picture of less than 100 megapixels"
         )),
@@ -150,7 +154,8 @@ impl Picture {
             let options = options.jpeg_set_out_colorspace(ColorSpace::RGB);
             let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), options);
             decoder.decode_headers().map_err(|error| unreadable(&error))?;
-            let (width, height) = decoder.dimensions().ok_or_else(|| unreadable(&"no size"))?;
+            let (width, height) =
+                decoder.dimensions().ok_or_else(|| unreadable(&"it has no size"))?;
             check(width, height)?;
             let samples = decoder.decode().map_err(|error| unreadable(&error))?;
             return Ok(Picture { width, height, samples });
@@ -158,7 +163,7 @@ impl Picture {
         let options = options.png_set_strip_to_8bit(true).png_set_add_alpha_channel(true);
         let mut decoder = PngDecoder::new_with_options(Cursor::new(bytes), options);
         decoder.decode_headers().map_err(|error| unreadable(&error))?;
-        let (width, height) = decoder.dimensions().ok_or_else(|| unreadable(&"no size"))?;
+        let (width, height) = decoder.dimensions().ok_or_else(|| unreadable(&"it has no size"))?;
         check(width, height)?;
         let samples = decoder.decode().map_err(|error| unreadable(&error))?;
         let samples = samples.u8().ok_or_else(|| unreadable(&"its samples are unknown"))?;

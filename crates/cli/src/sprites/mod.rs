@@ -185,7 +185,9 @@ impl Desktop {
                     }
                     if now >= search_at {
                         search_at = now + SEARCH_INTERVAL;
-                        self.search()?;
+                        let bodies = self.physics.bodies.iter().rev();
+                        let wanted = bodies.filter_map(|body| body.picture.as_deref());
+                        self.pictures.fetch_missing(wanted)?;
                     }
                     behind = f64::min(behind + (now - last).as_secs_f64(), CATCH_UP_S);
                     last = now;
@@ -203,13 +205,6 @@ impl Desktop {
                 }
             }
         }
-    }
-
-    /// Begins to fetch a picture that a sprite has and this desktop lacks.
-    fn search(&mut self) -> anyhow::Result<()> {
-        let wanted = self.physics.bodies.iter().filter_map(|body| body.picture.as_deref());
-        let missing = wanted.rev().find(|cid| !self.pictures.keeps(cid)).map(str::to_owned);
-        missing.map_or(Ok(()), |cid| self.pictures.fetch(&cid))
     }
 
     fn look(&mut self) -> anyhow::Result<()> {

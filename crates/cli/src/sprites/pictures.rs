@@ -73,10 +73,23 @@ impl Pictures {
         self.kept.iter().any(|kept| kept.cid == cid)
     }
 
-    /// Begins to fetch the picture of a neighbour. A CID that does not name one block is ignored.
-    pub fn fetch(&mut self, cid: &str) -> anyhow::Result<()> {
-        let is_block = |cid: &Cid| *cid == Cid::v1(Codec::RAW, cid.hash().clone());
-        let Some(root) = cid.parse().ok().filter(is_block) else { return Ok(()) };
+    /// Whether a picture of a neighbour can be fetched, and is not kept. Only CIDs of one block name such pictures.
+    fn lacks(&self, cid: &str) -> bool {
+        root_of(cid).is_some() && !self.keeps(cid)
+    }
+
+    /// Begins to fetch a picture that is missing. `wanted` has the pictures of sprites, the newest first. Of more than
+    /// are kept, the oldest are not fetched: each would replace one that is wanted too.
+    pub fn fetch_missing<'a>(
+        &mut self,
+        wanted: impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let missing = wanted.take(KEPT_MAX).find(|cid| self.lacks(cid));
+        missing.map_or(Ok(()), |cid| self.fetch(cid))
+    }
+
+    fn fetch(&mut self, cid: &str) -> anyhow::Result<()> {
+        let Some(root) = root_of(cid) else { return Ok(()) };
         let client = Arc::new(self.join(&root, Have::None)?);
         let task = Fetch {
             host: Arc::clone(&self.host),
@@ -102,6 +115,11 @@ impl Pictures {
         }
         self.kept.push_back(kept);
     }
+}
+
+/// The root of a page of one block.
+fn root_of(cid: &str) -> Option<Cid> {
+    cid.parse().ok().filter(|cid: &Cid| *cid == Cid::v1(Codec::RAW, cid.hash().clone()))
 }
 
 struct Fetch {

@@ -7,8 +7,8 @@ use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, timeout};
-use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::{self, Message};
+use watchfire_page_client::open_websocket;
 
 use super::super::physics::Crossing;
 use super::{Event, Grid, Slot, edges};
@@ -55,7 +55,7 @@ impl Grid {
     ) -> anyhow::Result<String> {
         let connecting = async {
             let stream = self.connector.connect().await?;
-            anyhow::Ok(client_async(self.connector.websocket_url(), stream).await?.0)
+            anyhow::Ok(open_websocket(&*self.connector, stream).await?)
         };
         let mut socket = timeout(CONNECT_TIMEOUT, connecting).await??;
         let topic = format!("sprites:{}", self.name);
