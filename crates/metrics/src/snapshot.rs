@@ -80,7 +80,7 @@ impl Snapshot {
 }
 
 impl Family {
-    pub(crate) fn merge(&mut self, other: Family) {
+    fn merge(&mut self, other: Family) {
         for (labels, value) in other.series {
             match self.series.iter_mut().find(|(own, _)| *own == labels) {
                 Some((_, own)) => own.merge(value, self.merge),

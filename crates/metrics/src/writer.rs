@@ -131,11 +131,7 @@ impl MetricWriter {
         let name = format!("watchfire_{name}");
         let (help, series) = (help.to_owned(), series.into_iter().collect());
         let family = Family { name, help, kind, merge, series };
-        let families = &mut self.snapshot.families;
-        match families.iter_mut().find(|own| own.name == family.name) {
-            Some(own) => own.merge(family),
-            None => families.push(family),
-        }
+        self.snapshot.merge(Snapshot { families: vec![family] });
     }
 }
 

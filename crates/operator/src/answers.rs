@@ -31,7 +31,7 @@ pub struct State {
     pub troubles: Vec<Trouble>,
     /// The last figures, by the names of columns. `None`: before the first sample.
     pub latest: Option<BTreeMap<String, Option<f64>>>,
-    /// Those that every server has.
+    /// The tables that every server has.
     pub own_tables: Vec<Table>,
     /// Those of features that have rows.
     pub tables: Vec<Table>,

@@ -20,7 +20,7 @@ pub(super) struct MachineRecord {
     pub processes: BTreeMap<u16, Process>,
     pub missing: Vec<u16>,
     pub system: SystemFigures,
-    /// Those that every server has.
+    /// The tables that every server has.
     pub own_tables: Vec<answers::Table>,
     pub tables: Vec<answers::Table>,
     of_features: Vec<Table>,

@@ -32,7 +32,7 @@ use super::troubles::TroubleMetrics;
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a process that is ended goes on, so that its answer is sent.
+/// How long an ended process still runs, so that its answer is sent.
 const END_DELAY: Duration = Duration::from_millis(200);
 
 /// Connections that a shard ends at a time. Ending one costs some microseconds.
@@ -60,7 +60,7 @@ pub(crate) struct ProcessCalls {
     machines: Mutex<Machines>,
     /// Processes of this machine that are gone.
     lost: Mutex<BTreeSet<NodeId>>,
-    pub(super) record: Mutex<MachineRecord>,
+    pub(super) record: Arc<Mutex<MachineRecord>>,
 }
 
 /// A call to one process. The answer is JSON.
@@ -111,7 +111,7 @@ impl ProcessCalls {
             own_machine,
             machines: Mutex::new(machines),
             lost: Mutex::default(),
-            record: Mutex::new(record),
+            record: Arc::new(Mutex::new(record)),
         };
         if calls.records() {
             calls.server.troubles.set(&[]);
@@ -217,11 +217,16 @@ impl ProcessCalls {
         let answer = match call {
             Call::State => self.state(),
             Call::History { step, after, until } => {
-                self.record.lock().history_json(*step, *after, *until)
+                let (step, after, until) = (*step, *after, *until);
+                return self
+                    .read_record(reply, move |record| record.history_json(step, after, until));
             }
             Call::Events { after, until } => {
-                let events = self.record.lock().history.events_between(*after, *until);
-                json!(Events { events }).to_string()
+                let (after, until) = (*after, *until);
+                return self.read_record(reply, move |record| {
+                    let events = record.history.events_between(after, until);
+                    json!(Events { events }).to_string()
+                });
             }
             Call::Note { kind, text } => {
                 self.note(kind, text);
@@ -250,6 +255,22 @@ impl ProcessCalls {
             }
         };
         reply(Some(answer));
+    }
+
+    /// Reads the record on a thread of its own: it may wait for the disk, and messages between processes wait for this one.
+    fn read_record(
+        &self,
+        reply: impl FnOnce(Option<String>) + Send + 'static,
+        read: impl FnOnce(&MachineRecord) -> String + Send + 'static,
+    ) {
+        let record = Arc::clone(&self.record);
+        let read = move || {
+            let text = read(&record.lock());
+            reply(Some(text));
+        };
+        if let Err(error) = thread::Builder::new().name("history".into()).spawn(read) {
+            tracing::warn!(%error, "cannot read the operator's history");
+        }
     }
 
     fn state(&self) -> String {

@@ -60,7 +60,7 @@ impl Drop for RecorderThread {
 
 struct Recorder {
     calls: Arc<ProcessCalls>,
-    /// `None`: there is none, or it cannot be used.
+    /// The file that is not attached yet. `None`: it is, or there is none, or it cannot be used.
     file: Option<PathBuf>,
     /// The folder whose disk is watched; empty for none.
     folder: PathBuf,
@@ -97,22 +97,17 @@ impl Recorder {
     /// Uses the file as soon as the server that this one replaces has ended.
     fn attach_file(&mut self) {
         let Some(file) = &self.file else { return };
-        let mut record = self.calls.record.lock();
-        if record.history.has_file() {
-            return;
-        }
-        match record.history.attach(file) {
+        let attached = self.calls.record.lock().history.attach(file);
+        match attached {
             Ok(()) => tracing::debug!(file = %file.display(), "the operator's history goes on"),
-            Err(HistoryFileError::InUse) => {}
-            Err(HistoryFileError::File(error)) => {
-                tracing::warn!(
-                    file = %file.display(), %error,
-                    "cannot use admin.history_file; the history is kept in memory only. Make the file writable for \
-                     the server's user, or set another one"
-                );
-                self.file = None;
-            }
+            Err(HistoryFileError::InUse) => return,
+            Err(HistoryFileError::File(error)) => tracing::warn!(
+                file = %file.display(), %error,
+                "cannot use admin.history_file; the history is kept in memory only. Make the file writable for \
+                 the server's user, or set another one"
+            ),
         }
+        self.file = None;
     }
 
     async fn sample(&mut self) {

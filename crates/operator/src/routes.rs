@@ -361,31 +361,35 @@ async fn end_topic(
 ) -> Answer {
     let channels = calls.end_topic(&topic).await;
     tracing::warn!(topic, channels, %by, "the operator ended a topic");
-    let name: String = topic.chars().take(NOTE_BYTES_MAX / 4).collect();
-    calls.note_for_machine("topic_ended", format!("The operator ended the topic {name}")).await;
-    match channels.ok_or(NO_ANSWER)? {
-        0 => Err(NO_TOPIC),
-        channels => Ok(Json(json!({ "channels": channels })).into_response()),
+    if channels == Some(0) {
+        return Err(NO_TOPIC);
     }
+    calls.note_for_machine("topic_ended", format!("The operator ended the topic {topic}")).await;
+    let channels = channels.ok_or(NO_ANSWER)?;
+    Ok(Json(json!({ "channels": channels })).into_response())
 }
 
 /// Ends a process of several, which is started again. Its clients lose their connections.
 async fn end_process(
     State(calls): State<Arc<ProcessCalls>>,
     ConnectInfo(by): ConnectInfo<SocketAddr>,
-    Path(process): Path<u16>,
+    Path(process): Path<String>,
     Params(OfMachine { machine, .. }): Params<OfMachine>,
 ) -> Answer {
     let machine = find(&calls, &machine)?;
+    let slot: Option<usize> = process.parse().ok();
+    let node = slot.and_then(|slot| machine.nodes().nth(slot)).ok_or(NO_PROCESS)?;
     if machine.processes == 1 {
         return Err(ONLY_PROCESS);
     }
-    let node = machine.nodes().nth(process.into()).ok_or(NO_PROCESS)?;
     let name = &machine.name;
     tracing::warn!(process, machine = name, %by, "the operator ends a process");
+    let answer = calls.call(node, &Call::EndProcess).await.ok_or(NO_ANSWER)?;
+    // The process runs on for a moment, also if it is the one that records.
     let text = format!("The operator ended process {process} of {name}");
-    calls.note_for_machine("process_ended", text).await;
-    calls.call(node, &Call::EndProcess).await.map(json_text).ok_or(NO_ANSWER)
+    let note = Call::Note { kind: "process_ended".to_owned(), text };
+    calls.call(machine.recorder(), &note).await;
+    Ok(json_text(answer))
 }
 
 #[derive(Deserialize)]

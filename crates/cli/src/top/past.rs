@@ -13,10 +13,10 @@ use crate::visible::visible;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
-/// The steps of the record, and the time before the moment of which rows are shown.
-const STEPS: [(&str, u64); 3] =
-    [("second", MINUTE_MS), ("minute", HOUR_MS), ("hour", 24 * HOUR_MS)];
-/// Events so long before and after the moment are shown.
+/// The steps of the record, their lengths, and the time before the moment of which rows are shown.
+const STEPS: [(&str, u64, u64); 3] =
+    [("second", 1_000, MINUTE_MS), ("minute", MINUTE_MS, HOUR_MS), ("hour", HOUR_MS, 24 * HOUR_MS)];
+/// How long before and after the moment events are shown.
 const EVENTS_AROUND_MS: u64 = 5 * MINUTE_MS;
 
 /// A moment in UTC, such as `14:03`, `yesterday 14:03` or `2026-11-29 14:03:20`.
@@ -49,12 +49,19 @@ fn parse_at(text: &str, now: SystemTime) -> Result<SystemTime, String> {
 pub fn about(operator: &Operator, moment: SystemTime) -> anyhow::Result<String> {
     let at = moment.duration_since(SystemTime::UNIX_EPOCH).context("the moment is before 1970")?;
     let at = u64::try_from(at.as_millis())?;
+    anyhow::ensure!(
+        moment <= SystemTime::now(),
+        "cannot show {} UTC: it is in the future; give a past moment",
+        time(at)
+    );
     let mut found = None;
-    for (step, span) in STEPS {
+    for (step, step_ms, span) in STEPS {
         let path =
             format!("/admin/history?step={step}&after={}&until={at}", at.saturating_sub(span));
         let history: History = operator.call_blocking("GET", &path)?;
-        if !history.rows.is_empty() {
+        // An older row is of the time before the server was down.
+        let last = history.rows.last().and_then(|row| *row.first()?).unwrap_or_default() as u64;
+        if last + 2 * step_ms > at {
             found = Some((step, history));
             break;
         }

@@ -15,8 +15,8 @@
 //!
 //! A day is known by the second, a month by the minute, and a year by the hour. A value in the file has two bytes: its
 //! logarithm, in steps of a twelfth of a percent ([`encode`]). With 80 columns, a row has 176 bytes with its time and a
-//! checksum, and the file about 27 MB. A server with other features has a file of another size. The memory has only the rows of the last 15 minutes and 24 hours,
-//! exactly: less than 1 MB. One sample writes one slot, every sixtieth one more, and each hour a third. They are in the
+//! checksum, and the file about 25 MB. A server with other features has a file of another size. The memory has only the rows of the last 15
+//! minutes, 24 hours and 31 days by their steps: about 1.5 MB. One sample writes one slot, every sixtieth one more, and each hour a third. They are in the
 //! kernel's cache when the write returns, so they survive the end of the process by any signal.
 //!
 //! The row of a minute is made from the seconds of that minute: the mean, and of a quantile the largest
@@ -173,7 +173,8 @@ impl History {
         for step in Step::ALL {
             let newest = newest_position(&file, row_bytes, step)?;
             let oldest = newest.saturating_sub(step.rows_max() as u64 - 1);
-            rows[step as usize] = read_rows(&file, row_bytes, step, oldest..=newest)?.into();
+            rows[step as usize] =
+                read_rows(&file, row_bytes, step, oldest..=newest, step.rows_max())?.into();
         }
         let (earlier, next_event) = read_events(&file, row_bytes)?;
         let own = std::mem::replace(self, History::new(self.columns.clone()));
@@ -187,10 +188,6 @@ impl History {
             rows.into_iter().for_each(|row| self.write_row(step, row));
         }
         Ok(())
-    }
-
-    pub fn has_file(&self) -> bool {
-        self.file.is_some()
     }
 
     /// Adds the row of a second, and those of the minute and the hour that it ends. One that is not newer than the last
@@ -252,16 +249,21 @@ impl History {
     }
 
     /// The rows after a time, and before or at another one, in order. Those that only the file has are read from it; at
-    /// most a day by the minute is read at once.
+    /// most 1,440 rows are read at once.
     pub fn rows_between(&self, step: Step, after_ms: u64, until_ms: u64) -> Vec<Row> {
         let rows = self.rows(step);
         let in_memory = rows.front().is_some_and(|oldest| oldest.time_ms <= after_ms);
-        if let Some(file) = self.file.as_ref().filter(|_| !in_memory && after_ms > 0) {
-            let first = after_ms.div_ceil(step.millis());
-            let last = step.position(until_ms).min(first + ROWS_READ_MAX as u64 - 1);
-            match read_rows(file, row_bytes(&self.columns), step, first..=last) {
+        let newest = rows.back().map(|row| step.position(row.time_ms));
+        let read = self.file.as_ref().zip(newest).filter(|_| !in_memory && after_ms > 0);
+        if let Some((file, newest)) = read {
+            let oldest = (newest + 1).saturating_sub(step.slots() as u64);
+            let first = step.position(after_ms).max(oldest);
+            let last = step.position(until_ms).min(newest);
+            // The first row may be one at or before `after_ms`.
+            match read_rows(file, row_bytes(&self.columns), step, first..=last, ROWS_READ_MAX + 1) {
                 Ok(mut read) => {
                     read.retain(|row| row.time_ms > after_ms && row.time_ms <= until_ms);
+                    read.truncate(ROWS_READ_MAX);
                     return read;
                 }
                 Err(error) => tracing::warn!(%error, "cannot read the operator's history"),
@@ -385,30 +387,37 @@ fn decode_row(bytes: &[u8]) -> Option<Row> {
     Some(Row { time_ms: u64::from_le_bytes(*time), values: values.collect() })
 }
 
-/// The rows of these positions, in order.
+/// The first rows of these positions, in order.
 fn read_rows(
     file: &File,
     row_bytes: usize,
     step: Step,
     positions: RangeInclusive<u64>,
+    rows_max: usize,
 ) -> io::Result<Vec<Row>> {
     let (first, last) = positions.into_inner();
     let mut rows = Vec::new();
     let mut next = first;
-    while next <= last {
+    while next <= last && rows.len() < rows_max {
         // Up to the end of the ring, then from its beginning.
         let room = step.slots() as u64 - next % step.slots() as u64;
         let count = (last - next + 1).min(room).min(SLOTS_AT_A_TIME as u64);
         let mut bytes = vec![0; count as usize * row_bytes];
         file.read_exact_at(&mut bytes, row_offset(row_bytes, step, next) as u64)?;
         for (slot, position) in bytes.chunks_exact(row_bytes).zip(next..) {
-            // A slot may have a row of the turn before.
-            let row = decode_row(slot).filter(|row| step.position(row.time_ms) == position);
-            rows.extend(row);
+            // A slot may be empty, or have a row of the turn before: then its checksum says nothing.
+            let is_asked = position_of(step, slot) == Some(position);
+            rows.extend(is_asked.then(|| decode_row(slot)).flatten());
         }
         next += count;
     }
+    rows.truncate(rows_max);
     Ok(rows)
+}
+
+/// The position of the row in a slot. It may be damaged.
+fn position_of(step: Step, slot: &[u8]) -> Option<u64> {
+    slot.first_chunk::<8>().map(|time| step.position(u64::from_le_bytes(*time)))
 }
 
 /// The position of the newest row; 0 without one. Only the newest slots are decoded: the checksums of all take a second.
@@ -418,12 +427,12 @@ fn newest_position(file: &File, row_bytes: usize, step: Step) -> io::Result<u64>
         let count = SLOTS_AT_A_TIME.min(step.slots() - first);
         let mut bytes = vec![0; count * row_bytes];
         file.read_exact_at(&mut bytes, row_offset(row_bytes, step, first as u64) as u64)?;
-        let times = bytes.chunks_exact(row_bytes).filter_map(|slot| slot.first_chunk::<8>());
-        positions.extend(times.map(|time| step.position(u64::from_le_bytes(*time))));
+        let slots = bytes.chunks_exact(row_bytes);
+        positions.extend(slots.filter_map(|slot| position_of(step, slot)));
     }
     positions.sort_unstable();
     while let Some(position) = positions.pop().filter(|position| *position > 0) {
-        if !read_rows(file, row_bytes, step, position..=position)?.is_empty() {
+        if !read_rows(file, row_bytes, step, position..=position, 1)?.is_empty() {
             return Ok(position);
         }
     }
@@ -544,7 +553,14 @@ mod tests {
         assert_eq!(read(Step::Minute, minute - 1, minute + 60), [minute, minute + 60]);
         let hour = at / 3_600 * 3_600;
         assert_eq!(read(Step::Hour, hour - 1, hour), [hour]);
-        assert_eq!(read(Step::Second, start + 9_000, start + DAY).len(), ROWS_READ_MAX / 2 - 1);
+        assert_eq!(read(Step::Second, start + 9_000, start + DAY).len(), ROWS_READ_MAX);
+        let soon = read(Step::Second, start + 9_000, start + DAY)[0];
+        assert_eq!(soon, start + 9_002);
+        assert_eq!(
+            read(Step::Hour, 1, start + DAY)[0],
+            start / 3_600 * 3_600,
+            "long before the record began"
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ class ChartGrid {
   /** Draws a range that ends now, or the time around a moment. */
   update({ histories, events, nowMs }, range, /** @type {any} */ moment = null) {
     const history = moment?.history ?? histories[range]
-    const toMs = moment ? moment.at + history.windowMs / 2 : Math.max(history.lastMs, nowMs)
+    const toMs = moment?.toMs ?? Math.max(history.lastMs, nowMs)
     const marks = moment?.events ?? events
     // Nothing moves on the charts within a step, so there is nothing to draw.
     const drawn = [moment?.at ?? range, history.lastMs, Math.floor(toMs / history.stepMs / 2), marks.length].join()

@@ -243,7 +243,9 @@ class App {
       history.merge(await this.api.get('/admin/history', { ...of, step: STEPS[range], ...span }, signal))
       if (history.rows.length === 0 && range !== '31d') continue
       const { events } = await this.api.get('/admin/events', { ...of, ...span }, signal)
-      this.#moment = { at, history, events }
+      // The time after the last row is not drawn.
+      const toMs = Math.min(span.until, Math.max(at, history.lastMs))
+      this.#moment = { at, toMs, history, events }
       return
     }
   }

@@ -80,9 +80,17 @@ impl TopicTraffic {
         self.topics.retain(|_, traffic| traffic.rates.messages >= QUIET_RATE);
         if self.topics.len() > TOPICS_MAX / 2 {
             let mut all: Vec<f64> = self.topics.values().map(|it| it.rates.messages).collect();
-            let (_, median, _) = all.select_nth_unstable_by(TOPICS_MAX / 2, |a, b| b.total_cmp(a));
+            let (busier, median, _) =
+                all.select_nth_unstable_by(TOPICS_MAX / 2, |a, b| b.total_cmp(a));
             let floor = *median;
-            self.topics.retain(|_, traffic| traffic.rates.messages > floor);
+            // Of equally busy topics, some stay: otherwise an even load would have no rates at all.
+            let mut equal = busier.iter().filter(|rate| **rate == floor).count();
+            self.topics.retain(|_, traffic| {
+                let rate = traffic.rates.messages;
+                let is_kept = rate == floor && equal > 0;
+                equal -= usize::from(is_kept);
+                is_kept || rate > floor
+            });
         }
     }
 }
@@ -129,5 +137,15 @@ mod tests {
             assert!(traffic.topics.len() <= TOPICS_MAX);
         }
         assert!(traffic.rates("busy").messages > 500.0, "{:?}", traffic.rates("busy"));
+    }
+
+    #[test]
+    fn some_of_many_equally_busy_topics_keep_their_rates() {
+        let mut traffic = TopicTraffic::default();
+        for tenth in 1..=20 {
+            (0..TOPICS_MAX * 3 / 4).for_each(|topic| traffic.note(&topic.to_string(), 1, 9));
+            traffic.handle_tick(at(tenth));
+        }
+        assert_eq!(traffic.topics.len(), TOPICS_MAX / 2);
     }
 }
