@@ -120,7 +120,7 @@ enum Role {
     },
     /// Change a load that runs: `pause`, `resume`, `scale 2` for twice the rates of its scenario, or `end`.
     Control {
-        #[arg(value_name = "pause|resume|scale N|end", num_args = 1..=2, required = true)]
+        #[arg(value_name = "pause|resume|scale N|end", num_args = 1..=2, required = true, allow_negative_numbers = true)]
         control: Vec<String>,
         /// The address that --dashboard of the load names, such as http://127.0.0.1:8080.
         #[arg(long, value_name = "URL")]
@@ -220,6 +220,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             dashboard.show(results);
         }
     });
+    // From now on, the dashboard refuses controls.
+    drop(options);
     if without_mark.is_none() {
         without_mark = mark("ended");
     }
@@ -230,7 +232,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         dashboard.end(watchfire_load::html(&results, &verdicts));
     }
     if let Some((sender, printing)) = events {
-        drop((sender, options));
+        drop(sender);
         printing.join().expect("printing does not panic");
     } else {
         print!("\n{}", watchfire_load::table(&results, &verdicts));

@@ -221,7 +221,7 @@ impl Door {
             Err(cause) => {
                 writeln!(channel, "{HELLO} {REFUSED} {cause}")?;
                 let from = stream.peer_addr().map_or_else(|_| String::new(), |at| at.to_string());
-                return Ok(Err(format!("{from}: {cause}")));
+                return Ok(Err(format!("{from}: this {} {cause}", self.side.name())));
             }
         };
         Ok(Ok(Guest { stream: Arc::clone(stream), channel, name, proof }))
@@ -256,15 +256,11 @@ impl Door {
 fn read_greeting(channel: &mut Channel) -> io::Result<String> {
     let (mut line, mut byte) = (String::new(), [0]);
     while line.len() < GREETING_BYTES_MAX {
-        match channel.read(&mut byte) {
-            // A signal, or a machine that stopped for a moment.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => match read? {
-                0 => break,
-                _ if byte == *b"\n" => break,
-                _ if byte[0].is_ascii_graphic() || byte[0] == b' ' => line.push(byte[0].into()),
-                _ => {}
-            },
+        match channel.read(&mut byte)? {
+            0 => break,
+            _ if byte == *b"\n" => break,
+            _ if byte[0].is_ascii_graphic() || byte[0] == b' ' => line.push(byte[0].into()),
+            _ => {}
         }
     }
     Ok(line)

@@ -246,8 +246,13 @@ impl<'a> Controller<'a> {
     fn is_over(&self) -> bool {
         let mut workers = self.results.by_worker.iter().map(|worker| worker.state);
         let has_ended = workers.clone().any(|state| state == WorkerState::Ended);
+        let is_stopped = self.results.stopped_after.is_some();
         let ends = match (self.origin, &self.admission) {
-            (None, _) | (_, Some(_)) => self.results.stopped_after.is_some() || has_ended,
+            (None, _) => is_stopped,
+            // After the last phase, an agent that joins would have nobody to start.
+            (Some(_), Some(_)) => {
+                is_stopped || has_ended || self.planner.phase(self.now()).is_none()
+            }
             (Some(_), None) => true,
         };
         ends && !workers.any(WorkerState::is_active)
@@ -258,12 +263,12 @@ impl<'a> Controller<'a> {
             WorkerEvent::Delta(delta) => {
                 self.results.add(worker, &delta);
                 let state = self.results.by_worker[worker].state;
-                let name = self.results.by_worker[worker].name.clone();
                 if delta.is_leaving && state == WorkerState::Running {
                     self.results.by_worker[worker].state = WorkerState::Leaving;
                     self.divide(None);
                     self.workers[worker].follow(self.planner.plan_for(None));
                 } else if state == WorkerState::Left {
+                    let name = &self.results.by_worker[worker].name;
                     let cut_off = delta.counts.cut_off;
                     let text = format!("{name} left; {cut_off} of its users are cut off");
                     self.results.add_event(self.now(), "agent_left", text);
@@ -276,6 +281,7 @@ impl<'a> Controller<'a> {
 
     /// Gives the arrivals of an agent that is gone to the others, and counts the users that are missing.
     fn lose(&mut self, worker: usize, cause: &str) {
+        self.workers[worker].disconnect();
         let lost = &mut self.results.by_worker[worker];
         lost.state = WorkerState::Lost;
         let (name, reported, cut_off) = (lost.name.clone(), lost.reported(), lost.users);
@@ -297,7 +303,8 @@ impl<'a> Controller<'a> {
             self.admission.as_ref().and_then(|(arrived, _)| arrived.try_recv().ok())
         {
             let states = self.results.by_worker.iter().map(|worker| worker.state);
-            let is_ending = states.clone().any(|state| state == WorkerState::Ended);
+            let has_ended = states.clone().any(|state| state == WorkerState::Ended);
+            let is_ending = has_ended || self.results.stopped_after.is_some();
             match arrived {
                 Arrived::Refused(cause) => {
                     let text = format!("a connection was refused: {cause}");

@@ -3,8 +3,8 @@
 //!
 //! All changes are of one kind: from a time of the schedule on, each worker follows another [`Plan`]. The time is
 //! [`LEAD`] ahead, so that every worker knows the plan before the time has come, and the workers agree on each user
-//! without a message to each other. A worker that hears of it too late has started users that another worker starts too, and
-//! starts its own late, which shows as lateness.
+//! without a message to each other. A worker that gets the plan too late has already started users that belong to
+//! another worker now. It starts its own users late, and the results show that as lateness.
 //!
 //! The schedule has a time of its own. It stands still while the load pauses, so a phase keeps its length.
 

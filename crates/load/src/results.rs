@@ -322,7 +322,9 @@ impl Results {
     }
 
     pub(crate) fn add_event(&mut self, at: Duration, kind: &'static str, text: String) {
-        if self.events.len() < EVENTS_MAX {
+        // Anybody can be refused. That must not keep out what happens to the load.
+        let max = if kind == "agent_refused" { EVENTS_MAX / 2 } else { EVENTS_MAX };
+        if self.events.len() < max {
             self.events.push(LoadEvent { at: at.as_secs_f64(), kind, text });
         }
     }

@@ -132,7 +132,17 @@ impl Channel {
             self.tcp.set_read_timeout(Some(left))?;
         }
         let mut buffer = [0; READ_BYTES];
-        let len = (&*self.tcp).read(&mut buffer)?;
+        let len = loop {
+            match (&*self.tcp).read(&mut buffer) {
+                // A signal, or a machine that stopped for a moment.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let cause = "the other side sent nothing in time";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, cause));
+                }
+                read => break read?,
+            }
+        };
         let (mut bytes, mut plain) = (&buffer[..len], Vec::new());
         let mut tls = self.tls.lock().unwrap_or_else(PoisonError::into_inner);
         if len == 0 && tls.is_handshaking() {

@@ -126,6 +126,11 @@ impl Worker {
         Worker { plans: vec![Plan::default()], to: Recipient::Thread(inbox), _guard: None }
     }
 
+    /// Closes the connection. A worker that was only silent must not go on beside those that have its users.
+    pub(crate) fn disconnect(&mut self) {
+        self.to = Recipient::Lines(Box::new(std::io::sink()));
+    }
+
     pub(crate) fn follow(&mut self, plan: Plan) {
         if self.plans.len() == PLANS_MAX {
             self.plans.remove(0);

@@ -142,7 +142,7 @@ impl Calls {
         let whole = results.seconds_whole().min(results.seconds.len());
         // The clock of the load has no date.
         let begun_ms = now_ms.saturating_sub(whole as u64 * 1_000);
-        if shown.events.is_empty() && shown.history.is_empty() {
+        if shown.history.is_empty() {
             shown.started_ms = begun_ms;
         }
         let started_ms = shown.started_ms;
@@ -171,15 +171,26 @@ impl Calls {
         bearer: &str,
     ) -> (StatusCode, Value) {
         let shown = lock(&self.shown);
+        let value = |name: &str| {
+            let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+            parts.find(|(own, _)| *own == name).map(|(_, value)| value)
+        };
+        let number = |name| value(name).and_then(|value| value.parse::<u64>().ok());
+        let (after, until) = (number("after").unwrap_or(0), number("until").unwrap_or(u64::MAX));
+        let is_between = |time_ms: u64| time_ms > after && time_ms <= until;
         let found = match (method, path) {
             ("GET", "/admin/state") => json!(shown.state),
-            ("GET", "/admin/events") => json!(Events { events: shown.events.clone() }),
+            ("GET", "/admin/events") => {
+                let events = shown.events.iter().filter(|event| is_between(event.time_ms));
+                json!(Events { events: events.cloned().collect() })
+            }
             ("GET", "/admin/connections") => json!(FoundConnections::default()),
             ("GET", "/admin/topics") => json!(FoundTopics::default()),
             ("GET", "/admin/history") => {
-                let after = query.split('&').find_map(|part| part.strip_prefix("after="));
-                let after: f64 = after.and_then(|after| after.parse().ok()).unwrap_or(0.0);
-                let rows: Vec<_> = shown.history.iter().filter(|row| row[0] > after).collect();
+                // A load has rows of seconds only.
+                let is_second = value("step").is_none_or(|step| step == "second");
+                let is_asked = |row: &&Vec<f64>| is_second && is_between(row[0] as u64);
+                let rows: Vec<_> = shown.history.iter().filter(is_asked).collect();
                 json!({ "columns": COLUMNS.map(|(name, _)| name), "rows": rows })
             }
             ("POST", _) if path.starts_with("/control/") => {
