@@ -33,8 +33,9 @@ pub enum Translated {
     },
 }
 
-/// The body of `send`, before the client has subscribed.
+/// The body of `send`, before the client has subscribed. The first field of the API's own form ends its reading.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Messages<'a> {
     #[serde(borrow)]
     messages: Vec<Message<'a>>,

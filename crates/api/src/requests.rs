@@ -197,7 +197,7 @@ impl Calls {
         let is_binary = content_type(&parts.headers) == "application/octet-stream";
         let translated = match (target, method) {
             (Some(target), _) => Some(realtime::of_event(target, is_binary, body)?),
-            (None, PublishMethod::Broadcast) => realtime::of_messages(body),
+            (None, PublishMethod::Broadcast) if !is_binary => realtime::of_messages(body),
             (None, _) => None,
         };
         let is_own = translated.is_none();

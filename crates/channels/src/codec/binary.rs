@@ -215,8 +215,9 @@ fn user_broadcast<'a>(broadcast: &Broadcast<'_>, data: &'a [u8]) -> Option<([u8;
         broadcast.topic.starts_with(USER_TOPIC) && broadcast.event == CLIENT_BROADCAST_EVENT;
     let (&lengths, rest) = data.split_first_chunk::<3>().filter(|_| is_user)?;
     let [event, hints, encoding] = lengths;
+    // The server sends JSON as text, so other encodings come from a client that made up these bytes.
     let has_form =
-        usize::from(event) + usize::from(hints) <= rest.len() && encoding <= JSON_ENCODING;
+        usize::from(event) + usize::from(hints) <= rest.len() && encoding == BINARY_ENCODING;
     has_form.then_some((lengths, rest))
 }
 

@@ -195,6 +195,8 @@ fn bytes_of_kind_three_become_kind_four_on_the_topics_of_that_client_alone() {
         ("realtime:room", "other", message.payload),
         ("realtime:room", "broadcast", bytes),
         ("realtime:room", "broadcast", Payload::Binary(&[1, 1, 0, 7])),
+        // Bytes that say that they are JSON.
+        ("realtime:room", "broadcast", Payload::Binary(&[1, 0, 1, b'e', b'{'])),
     ] {
         assert_eq!(sent(topic, event, payload)[0], 2, "{topic} {event}");
     }

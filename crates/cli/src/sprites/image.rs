@@ -131,7 +131,9 @@ impl Picture {
         check: impl Fn(usize, usize) -> Result<(), String>,
     ) -> Result<Self, String> {
         let unreadable = |error: &dyn std::fmt::Display| {
-            format!("{}; choose a PNG, a JPEG or a WebP", error.to_string().trim_end())
+            let error = error.to_string();
+            let error = error.trim_end();
+            format!("it cannot be read as a picture ({error}); choose a PNG, a JPEG or a WebP")
         };
         let options =
             DecoderOptions::default().set_max_width(usize::MAX).set_max_height(usize::MAX);

@@ -37,8 +37,12 @@ pub(super) fn routes(shared: Arc<ProcessState>) -> Router {
         .route(&longpoll_path, longpoll)
         .route(&websocket_path, any(not_an_upgrade))
         // The event loop answers the GET of an event stream.
-        .route(STREAM_PATH, axum::routing::options(options))
+        .route(STREAM_PATH, axum::routing::options(options).fallback(not_get))
         .with_state(shared)
+}
+
+async fn not_get() -> Response {
+    (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, OPTIONS")]).into_response()
 }
 
 async fn bad_request() -> StatusCode {

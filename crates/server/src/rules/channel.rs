@@ -225,7 +225,9 @@ impl RuleChannel {
                 Some(token) => match auth.verify(&token, auth::now()) {
                     Ok(grant) => Some(MemberToken::Own(Arc::new(grant))),
                     // A client of Supabase without a user sends its public key there.
-                    Err(_) if realtime::is_topic(topic) && !self.needs_token() => None,
+                    Err(_) if realtime::is_topic(topic) && !self.needs_token() => {
+                        of_socket.map(|_| MemberToken::OfSocket)
+                    }
                     Err(fault) => return Err(fault),
                 },
                 None => of_socket.map(|_| MemberToken::OfSocket),

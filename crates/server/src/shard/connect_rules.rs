@@ -190,7 +190,7 @@ impl ConnectRules {
         Err(refusal)
     }
 
-    fn note_refusal(&self, refusal: ConnectRefusal, from: IpAddr) {
+    pub fn note_refusal(&self, refusal: ConnectRefusal, from: IpAddr) {
         self.metrics.refused(refusal.reason());
         tracing::debug!(%from, reason = refusal.reason(), "connect refused");
     }

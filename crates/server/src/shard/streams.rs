@@ -38,7 +38,11 @@ pub(super) fn route_stream(
     }
     let bearer = head.header("authorization").and_then(|value| value.split_once(' '));
     let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let admitted = join_of(head).ok_or(ConnectRefusal::InvalidQuery).and_then(|join| {
+    let join = join_of(head).ok_or(ConnectRefusal::InvalidQuery);
+    let join = join.inspect_err(|refusal| {
+        shared.connect_rules.note_refusal(*refusal, client.from.ip());
+    });
+    let admitted = join.and_then(|join| {
         let admitted = shared.connect_rules.admit(&ConnectRequest {
             transport: "events",
             query: head.query(),
