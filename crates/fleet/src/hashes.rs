@@ -59,6 +59,11 @@ impl HashList {
         self.order.len() == self.hashes.len()
     }
 
+    /// Whether half of the hashes are known or more.
+    pub fn has_half(&self) -> bool {
+        self.order.len() * 2 >= self.hashes.len()
+    }
+
     pub fn get(&self, block: usize) -> Option<[u8; 32]> {
         self.hashes.get(block).copied().flatten()
     }

@@ -27,6 +27,7 @@ use std::thread::{self, JoinHandle};
 use watchfire_types::VitalThread;
 
 use bytes::Bytes;
+use libp2p::core::upgrade::Version;
 use libp2p::swarm::{Config, Swarm};
 use libp2p::{Multiaddr, PeerId};
 use parking_lot::Mutex;
@@ -393,6 +394,8 @@ fn listening_swarm(
     )?;
     let config = Config::with_tokio_executor()
         .with_idle_connection_timeout(settings.limits.idle_timeout)
+        // A request goes with the name of its protocol, which saves a round trip: a second on a link that is full.
+        .with_substream_upgrade_protocol_override(Version::V1Lazy)
         .with_max_negotiating_inbound_streams(settings.limits.streams.inbound_streams_max);
     let protocol = dht_protocol(&settings.dht_protocol)?;
     let behaviour = Behaviour::new(keypair, protocol, settings);

@@ -28,10 +28,11 @@ pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Insta
 
 /// Gets an urgent block sooner that is requested from `server`.
 ///
-/// If another peer may send it, a want that is far from its turn is reopened, and requested from the
-/// peer that sends it soonest. Otherwise the server keeps the request and changes its priority: a
-/// cancel and a second request would bring a block twice that is on its way. An overdue block may
-/// be on its way too, so the request moves only to a peer with room for it.
+/// A want that is far from its turn moves to another peer that may send it, if there is one. Otherwise the server keeps
+/// the request and changes its priority: a cancel and a second request would bring a block twice that is on its way. An
+/// overdue block may be on its way too, so the request moves only to a peer with room for it. If the server confirms
+/// cancels, the request moves only when it has done so. The rate of a busy link says little about the turn of one block:
+/// without the confirmation, most of the blocks that moved came twice to hosts that pulled an image over 50 Mbit/s.
 ///
 /// The priority changes only if it `may_overtake`: a more urgent block that keeps its turn at the server would otherwise come after it,
 /// and with a server that pauses, not before the timeout. When that block is here, the rest is urgent again.
@@ -44,25 +45,29 @@ fn hasten<P: Copy + Ord>(
 ) {
     let Some(state) = requester.peers.get(&server) else { return };
     let Some(request) = state.requests.get(at) else { return };
+    if request.cancel_sent_at.is_some() {
+        return;
+    }
     let turn = turn_of(state, request, now);
+    let confirms = state.confirms_cancel(at);
     let others = requester.peers.iter().filter(|(peer, _)| **peer != server);
     let others = others.filter(|(_, state)| can_send(state, at));
-    match turn {
-        Turn::Near => {}
-        Turn::Unsent | Turn::Ahead => {
-            if others.count() > 0 {
+    let budget = RequestBudget::of(requester);
+    let free = others.clone().filter(|(_, state)| has_room(requester, &budget, state));
+    let soonest = free.min_by_key(|(peer, state)| (state.time_for(request.bytes), **peer));
+    let soonest = soonest.map(|(&peer, _)| peer);
+    match (turn, soonest) {
+        (Turn::Near, _) | (Turn::Overdue, None) => {}
+        (_, Some(peer)) if confirms => requester.reassign(now, at, server, peer),
+        (Turn::Overdue, Some(peer)) => {
+            requester.cancel_request(at, server);
+            requester.request(now, at, peer);
+        }
+        (Turn::Unsent | Turn::Ahead, _) => {
+            if others.count() > 0 && !confirms {
                 requester.cancel_request(at, server);
             } else if may_overtake {
                 requester.raise(at, server);
-            }
-        }
-        Turn::Overdue => {
-            let budget = RequestBudget::of(requester);
-            let free = others.filter(|(_, state)| has_room(requester, &budget, state));
-            let soonest = free.min_by_key(|(peer, state)| (state.time_for(request.bytes), **peer));
-            if let Some((&peer, _)) = soonest {
-                requester.cancel_request(at, server);
-                requester.request(now, at, peer);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Fetches blobs, each once for all of its readers.
 
+mod ahead;
 mod connection;
 mod content_source;
 mod learning;
@@ -58,6 +59,7 @@ pub struct Downloads {
     /// It stands in for registries that are down; `None` if nothing does.
     pub(crate) rescue: Option<Arc<Ipfs>>,
     running: Mutex<Running>,
+    ahead: ahead::Ahead,
     counters: Counters,
 }
 
@@ -139,6 +141,7 @@ impl Downloads {
             fleet,
             rescue,
             running: Mutex::default(),
+            ahead: ahead::Ahead::default(),
             counters: Counters::default(),
         }
     }

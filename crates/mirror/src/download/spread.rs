@@ -113,6 +113,8 @@ pub(super) struct SpreadTask {
     pub(super) waited_for: Option<(usize, Instant)>,
     /// Whether the exchange was told that more blocks will be requested.
     pub(super) is_growing: bool,
+    /// Whether the next layer of the image may be on its way.
+    has_fetched_ahead: bool,
     /// The blocks that were requested from other hosts and have not arrived from them.
     pub(super) wanted: BTreeSet<usize>,
     /// Whether a container started at the last look: then the other blocks are not requested yet.
@@ -167,6 +169,7 @@ impl SpreadTask {
             failed_holders: BTreeSet::new(),
             waited_for: None,
             is_growing: false,
+            has_fetched_ahead: false,
             wanted: BTreeSet::new(),
             needed_segment: None,
             ordered_blocks: 0,
@@ -275,8 +278,15 @@ impl SpreadTask {
         let mut report_at = Instant::now();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let waiting = self.task.waiting.clone();
+        let (waiting, blob) = (self.task.waiting.clone(), self.connection.blob.clone());
         loop {
+            if !self.has_fetched_ahead
+                && self.spread.known.has_half()
+                && !blob.start_order().is_lazy()
+            {
+                self.has_fetched_ahead = true;
+                tokio::spawn(self.task.downloads.clone().fetch_ahead(self.task.digest.clone()));
+            }
             if self.is_over()? {
                 return Ok(());
             }

@@ -51,6 +51,11 @@ impl KnownHashes {
         self.hashes.lock().is_complete()
     }
 
+    /// Whether half of the hashes are known or more.
+    pub(crate) fn has_half(&self) -> bool {
+        self.hashes.lock().has_half()
+    }
+
     pub(crate) fn get(&self, block: usize) -> Option<[u8; 32]> {
         self.hashes.lock().get(block)
     }

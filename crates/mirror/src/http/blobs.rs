@@ -62,6 +62,9 @@ async fn open(
     let failed_pull = |error| pull_failed(shared, pull, digest, &error);
     let is_get = request.method == Method::GET;
     let in_parts = reads_part(request);
+    if is_get && !in_parts {
+        shared.downloads.note_asked(digest);
+    }
     let is_alone = shared.fleet.is_none() && !in_parts;
     if complete.is_none() && is_get && is_alone && shared.catalog.names(&id, digest) {
         // The download asks the registry for this repository, so a check before it would ask twice. A download of parts

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use http::request::Parts;
-use http::{HeaderValue, header};
+use http::{HeaderValue, Method, header};
 use tokio::time::timeout;
 
 use super::{SOURCE, Shared};
@@ -42,6 +42,9 @@ pub(super) async fn answer(
         Reference::Digest(digest) => lookup.by_digest(digest).await,
     };
     let (manifest, source) = found?;
+    if request.method == Method::GET {
+        shared.downloads.note_image(pull, &manifest.bytes);
+    }
     Ok(response(manifest, &source))
 }
 

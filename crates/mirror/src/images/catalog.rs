@@ -487,6 +487,13 @@ struct SchemaOneLayer {
     blob_sum: String,
 }
 
+/// The layers of an image with their sizes, in their order. None for a manifest of something else.
+pub(crate) fn layers_of(manifest: &[u8]) -> Vec<(Digest, Option<u64>)> {
+    let names = serde_json::from_slice::<Names>(manifest).unwrap_or_default();
+    let layers = names.layers.into_iter();
+    layers.filter_map(|layer| Some((layer.digest.parse().ok()?, layer.size))).collect()
+}
+
 /// The digests of the blobs and manifests that a manifest names, with their sizes.
 fn named_content(manifest: &[u8]) -> HashMap<Digest, Option<u64>> {
     let Ok(names) = serde_json::from_slice::<Names>(manifest) else { return HashMap::new() };

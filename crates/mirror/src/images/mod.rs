@@ -9,6 +9,6 @@ mod manifest_fetcher;
 
 pub(crate) use accept::{Accept, may_serve};
 pub(crate) use access::{Access, Pull};
-pub(crate) use catalog::{Catalog, IPFS, RepositoryId, TagRecord};
+pub(crate) use catalog::{Catalog, IPFS, RepositoryId, TagRecord, layers_of};
 pub(crate) use flights::Flights;
 pub(crate) use manifest_fetcher::{ManifestError, ManifestFetcher};

@@ -168,3 +168,34 @@ async fn a_layer_that_waits_behind_another_one_on_a_busy_link_is_not_absent() {
     assert_eq!((first.status, first.body.len()), (200, 1 << 20));
     assert_eq!((second.status, second.body), (200, waiting));
 }
+
+/// Containerd asks for three layers at a time. The link of a slow registry would be unused until one of them is here.
+#[tokio::test(flavor = "multi_thread")]
+async fn later_layers_of_an_image_are_fetched_ahead_and_earlier_ones_and_those_of_others_are_not() {
+    let layers: Vec<Vec<u8>> = (0..7).map(|layer| vec![layer; 3 << 20]).collect();
+    let image: Vec<&[u8]> = layers[..6].iter().map(Vec::as_slice).collect();
+    let manifest = manifest_of(&image);
+    let served = layers.clone();
+    let server = HttpServer::start(move |seen| {
+        let found = served.iter().find(|one| seen.path.contains(&Digest::sha256(one).hex()));
+        let answer = match found {
+            Some(layer) => response("200 OK", &[], layer),
+            None => manifest_response(DOCKER, &manifest),
+        };
+        Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
+    });
+    let hosts = start_fleet(&server, 2).await;
+    let path = |layer: usize| format!("/v2/a/blobs/{}", Digest::sha256(&layers[layer]));
+    let is_asked = |layer: usize| server.count("GET", &path(layer)) > 0;
+    assert_eq!(hosts[0].get(&path(6)).await.status, 200);
+    assert_eq!(hosts[0].get("/v2/a/manifests/v1").await.status, 200);
+    assert_eq!(hosts[0].get(&path(1)).await.body, layers[1]);
+    eventually_async("three layers after it are fetched", async || (2..5).all(is_asked)).await;
+    assert!(!is_asked(0), "the client may have it already");
+    assert!(!is_asked(5), "three are ahead");
+    assert_eq!(hosts[0].get(&path(2)).await.body, layers[2]);
+    eventually_async("a further one is fetched", async || is_asked(5)).await;
+    for (layer, bytes) in layers.iter().enumerate() {
+        assert_eq!(hosts[0].get(&path(layer)).await.body, *bytes);
+    }
+}

@@ -479,6 +479,64 @@ fn a_request_moves_to_a_new_holder_after_its_cancel_is_confirmed() {
     assert_eq!(requested[&other], [last]);
 }
 
+/// The rate of a busy link says little about the turn of one block: most urgent blocks that moved at once came twice.
+#[test]
+fn an_urgent_block_moves_to_another_peer_after_its_cancel_is_confirmed() {
+    let dag = Dag::new(40, 100_000);
+    let mut leecher: Exchange<usize, FakeBlock> = Exchange::new(Limits::default(), 1);
+    let session = leecher.start_session(Instant::ZERO);
+    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
+    leecher.open_node(Instant::ZERO, session, &dag.node.cid, leaves);
+    let want = |leaf: &FakeBlock| Want { len: Some(100_000), ..Want::new(leaf.cid.clone()) };
+    leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+    let mut requested: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    for peer in [1, 2] {
+        leecher.handle_connected(Instant::ZERO, peer, Protocol::Leaves);
+        leecher.handle_writable(Instant::ZERO, peer, 1_000_000);
+        leecher.handle_message(Instant::ZERO, peer, wrap(have(0..40, true)));
+    }
+    collect_requests(&mut leecher, &mut requested);
+    let mut now = Instant::ZERO;
+    for (peer, at) in [(1, 50), (2, 51)] {
+        now = Instant::ZERO + Duration::from_millis(at);
+        let leaf = requested[&peer][0];
+        let block = dag.leaves[leaf as usize].clone();
+        leecher.handle_message(now, peer, wrap(ListMessage::Leaf { list: 0, leaf, block }));
+    }
+    collect_requests(&mut leecher, &mut requested);
+    let urgent = *requested[&1].last().unwrap();
+    now += Duration::from_secs(1);
+    // The other peer has room for it.
+    for leaf in requested[&2][1..].iter().copied() {
+        let block = dag.leaves[leaf as usize].clone();
+        leecher.handle_message(now, 2, wrap(ListMessage::Leaf { list: 0, leaf, block }));
+    }
+    leecher.set_urgent(now, &[dag.leaves[urgent as usize].cid.clone()]);
+    let mut sent = BTreeMap::new();
+    while let Some(output) = leecher.poll_output() {
+        let Output::Send { peer, message } = output else { continue };
+        sent.entry(peer).or_insert_with(Vec::new).extend(message.leaves);
+    }
+    let cancelled: Vec<u32> = sent[&1].iter().flat_map(cancels_if_queued).collect();
+    assert_eq!(cancelled, [urgent], "{sent:?}");
+    let requests = |list_message: &ListMessage<FakeBlock>| match list_message {
+        ListMessage::Request { leaves, .. } => leaves.iter().collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    let repeated = sent.get(&2).into_iter().flatten().flat_map(requests).any(|leaf| leaf == urgent);
+    assert!(!repeated, "{sent:?}");
+    let presence = Presence { cid: dag.leaves[urgent as usize].cid.clone(), has_block: true };
+    let confirmed = Message { presences: vec![presence], ..Message::default() };
+    leecher.handle_message(now, 1, confirmed);
+    let leaf = sent[&2].iter().flat_map(requests).next().expect("a request for another block");
+    let block = dag.leaves[leaf as usize].clone();
+    leecher.handle_message(now, 2, wrap(ListMessage::Leaf { list: 0, leaf, block }));
+    requested.clear();
+    collect_requests(&mut leecher, &mut requested);
+    let again = requested.values().flatten().filter(|leaf| **leaf == urgent).count();
+    assert_eq!(again, 1, "{requested:?}");
+}
+
 /// Otherwise peers that fall behind would finish long after the others.
 #[test]
 fn a_peer_behind_the_others_requests_more_at_a_time() {
