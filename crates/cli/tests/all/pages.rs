@@ -71,12 +71,16 @@ fn is_of_release() -> bool {
 #[test]
 fn no_page_is_older_than_its_experiment_allows() {
     let repository = repository();
+    let renewed = Command::new(repository.join("experiments/figures.sh")).arg("--pages").output();
+    let renewed = String::from_utf8(renewed.unwrap().stdout).unwrap();
     let mut measured = BTreeSet::new();
     let (mut old, mut refused) = (Vec::new(), Vec::new());
     for page in documents(&repository.join("docs")) {
         let text = fs::read_to_string(repository.join(&page)).unwrap();
         let Some(head) = PageHead::read(&text) else { continue };
         let experiment = read(&head.experiment);
+        let is_renewed = renewed.lines().any(|line| line == page);
+        assert!(is_renewed, "experiments/figures.sh does not renew {page}");
         match head.age(&repository, &page, &experiment.measures) {
             Ok(Age::Commits(age)) if age > experiment.stale_after => old.push(format!(
                 "{page} is {age} commits old in {}, at most {} are allowed; renew it with the command on it",
