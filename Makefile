@@ -327,9 +327,9 @@ sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 sim-operators: # Simulate OPERATORS (1,000) servers that name each other as neighbours, from OPERATORS_SEED (7), and print which pages are found
 	OPERATORS=$(or $(OPERATORS),1000) $(CARGO) test --release $(LOCKED) -p watchfire-pages --lib operators -- --nocapture
 
-sim-pictures: # Simulate swarms and fleets; writes docs/simulation/. EXPERIMENTS chooses some of swarms, netflix-32, equal-1000 and fleets
+sim-pictures: # Simulate swarms and fleets; writes docs/simulation/. EXPERIMENTS chooses some of swarms, netflix-32, equal-1000, fleets and large-fleets
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	for name in $(or $(EXPERIMENTS),swarms netflix-32 equal-1000 fleets); do \
+	for name in $(or $(EXPERIMENTS),swarms netflix-32 equal-1000 fleets large-fleets); do \
 	  ./target/release/watchfire lab run experiments/simulated/$$name.toml --page docs/simulation/$$name.md || exit; done
 
 # Measures an experiment, and writes its page: $(call measure,EXPERIMENT,PAGE,further packages to build).
@@ -337,6 +337,9 @@ define measure
 $(CARGO) build --release $(LOCKED) -p watchfire-cli $(3)
 $(SUDO) ./target/release/watchfire lab run experiments/$(1).toml --driver processes $(or $(ARGS),--page docs/$(2).md)
 endef
+
+figures: ## Measure each experiment whose page is not of this commit, for hours; ended at any time, it goes on where it was
+	MAKE="$(MAKE)" experiments/figures.sh
 
 bench-calibration: web # Run experiments in the simulator and on processes; writes docs/simulation/calibration.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
@@ -371,6 +374,9 @@ bench-cluster: web cluster-tools # Three machines, beside Centrifugo and Socket.
 
 bench-histories: web cluster-tools # Measure the cost of a history for a message, on one machine and on NATS; writes docs/scale/histories.md, in 15 minutes
 	$(call measure,histories,scale/histories)
+
+bench-neighbours: web tests/interop/node_modules/.package-lock.json # A page of one server, opened at its neighbour; writes docs/scale/neighbours.md
+	$(call measure,neighbours,scale/neighbours)
 
 bench-recovery: web cluster-tools # 10,000 users that are cut off, beside Centrifugo; writes docs/scale/recovery.md
 	$(call measure,recovery,scale/recovery)

@@ -1,10 +1,11 @@
-//! The baseline of long polls: what parked polls and short requests cost in the kernel alone.
+//! The baseline of long polls: what parked polls and throws of sprites cost in the kernel alone.
 //!
-//! Each process has one thread, one epoll and one listener on the same port. A join is answered with
-//! fixed text, a poll waits forever, and any other request gets the same JSON, after which its
-//! connection is closed. There are no grids, no limits and no timeouts. A request must arrive in one
-//! read, and its answer must fit in the socket; both hold on loopback.
+//! Each process has one thread, one epoll and one listener on the same port. Every answer is the text of a
+//! real one. A throw also answers the poll of this process that has waited longest, and its connection is
+//! closed. There are no grids, no limits and no timeouts. A request must arrive in one read, and its answer
+//! must fit in the socket; both hold on loopback.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
@@ -19,7 +20,8 @@ use crate::poller::Poller;
 
 const READ_BYTES: usize = 4096;
 const LISTENER: u64 = u64::MAX;
-const JOINED: &str = r#"{"token":"parked","peer":"0000000000000000","neighbours":{}}"#;
+const JOINED: &str = r#"{"neighbours":{"down":"0035528a5c52ad9f","left":"0035528a5c52ad9f","right":"0035528a5c52ad9f","up":"0035528a5c52ad9f"},"peer":"00fc9cb2ecabf0ca","token":"APycsuyr8MoAABnVZd8b5X3dYhOccpgCN7k"}"#;
+const ARRIVED: &str = r#"{"arrivals":[{"sprite":"1764510000123456789","edge":"left","at":0.5,"velocity":{"x":600.0,"y":-40.0},"from":"0035528a5c52ad9f"}],"neighbours":{"left":"0035528a5c52ad9f","right":"0035528a5c52ad9f","up":"0035528a5c52ad9f","down":"0035528a5c52ad9f"}}"#;
 
 #[derive(clap::Args)]
 pub struct Settings {
@@ -29,9 +31,6 @@ pub struct Settings {
     /// Processes with one thread each, all on the same port.
     #[arg(long, default_value_t = 1)]
     processes: usize,
-    /// Length of the JSON with which a short request is answered.
-    #[arg(long, default_value_t = 2_750)]
-    answer_bytes: usize,
     /// The process that has started this one, and that it ends with.
     #[arg(long, hide = true)]
     parent: Option<i32>,
@@ -44,30 +43,37 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
     raise_open_files()?;
     let listener = listen(settings.listen)?;
     let address = listener.local_addr()?.as_socket().context("not an IP address")?;
-    let (address_text, bytes) = (address.to_string(), settings.answer_bytes.to_string());
-    let arguments = ["bare-polls", "--listen", &address_text, "--answer-bytes", &bytes];
-    let arguments = arguments.map(str::to_owned).to_vec();
+    let arguments = ["bare-polls".to_owned(), "--listen".to_owned(), address.to_string()].to_vec();
     let others = std::iter::repeat_n(arguments, settings.processes - 1);
     let _others = baseline::start_processes(others)?;
     print_ready(address)?;
-    Server::new(listener, settings.answer_bytes)?.run()
+    Server::new(listener)?.run()
 }
 
 struct Server {
     poller: Poller,
     listener: Socket,
     sockets: Sockets,
+    /// The sockets whose polls wait, with the longest wait first.
+    parked: VecDeque<usize>,
     joined: Vec<u8>,
-    short: Vec<u8>,
+    arrived: Vec<u8>,
+    thrown: Vec<u8>,
 }
 
 impl Server {
-    fn new(listener: Socket, answer_bytes: usize) -> Result<Self> {
+    fn new(listener: Socket) -> Result<Self> {
         let poller = Poller::new()?;
         poller.add(&listener, LISTENER, EventFlags::IN)?;
-        let short = format!(r#"{{"limits":"{}"}}"#, "w".repeat(answer_bytes.saturating_sub(13)));
-        let (joined, short) = (answer(JOINED, ""), answer(&short, "connection: close\r\n"));
-        Ok(Server { poller, listener, sockets: Vec::new(), joined, short })
+        Ok(Server {
+            poller,
+            listener,
+            sockets: Vec::new(),
+            parked: VecDeque::new(),
+            joined: answer(JOINED),
+            arrived: answer(ARRIVED),
+            thrown: answer("{}"),
+        })
     }
 
     fn run(mut self) -> Result<Infallible> {
@@ -90,10 +96,17 @@ impl Server {
         let Some(Some(socket)) = self.sockets.get(slot) else { return };
         let Some(len) = baseline::read(socket, buffer) else { return };
         let stays = match Request::read(&buffer[..len]) {
-            Request::Poll => true,
+            Request::Poll => {
+                self.parked.push_back(slot);
+                true
+            }
             Request::Join => send(socket, &self.joined, SendFlags::NOSIGNAL).is_ok(),
-            Request::Short => {
-                let _ = send(socket, &self.short, SendFlags::NOSIGNAL);
+            Request::Throw => {
+                let _ = send(socket, &self.thrown, SendFlags::NOSIGNAL);
+                let waiting = self.parked.pop_front();
+                if let Some(Some(socket)) = waiting.and_then(|slot| self.sockets.get(slot)) {
+                    let _ = send(socket, &self.arrived, SendFlags::NOSIGNAL);
+                }
                 false
             }
             Request::End => false,
@@ -108,7 +121,7 @@ impl Server {
 enum Request {
     Poll,
     Join,
-    Short,
+    Throw,
     End,
 }
 
@@ -117,17 +130,17 @@ impl Request {
         let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
         match line {
             [] => Request::End,
-            [b'P', ..] => Request::Join,
-            _ if line.windows(6).any(|part| part == b"/poll?") => Request::Poll,
-            _ => Request::Short,
+            [b'G', ..] => Request::Poll,
+            _ if line.windows(5).any(|part| part == b"/join") => Request::Join,
+            _ => Request::Throw,
         }
     }
 }
 
-fn answer(body: &str, header: &str) -> Vec<u8> {
+fn answer(body: &str) -> Vec<u8> {
     let len = body.len();
     format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{header}content-length: {len}\r\n\r\n{body}"
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\ncache-control: no-store\r\ncontent-length: {len}\r\n\r\n{body}"
     )
     .into_bytes()
 }
@@ -142,7 +155,7 @@ mod tests {
             |line: &str| Request::read(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
         assert_eq!(read("POST /sprites/meadow/join"), Request::Join);
         assert_eq!(read("GET /sprites/meadow/poll?token=parked"), Request::Poll);
-        assert_eq!(read("GET /limits"), Request::Short);
+        assert_eq!(read("POST /sprites/meadow/throw"), Request::Throw);
         assert_eq!(Request::read(b""), Request::End);
     }
 }

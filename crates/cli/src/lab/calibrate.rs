@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use watchfire_lab::machine::commit;
 use watchfire_lab::{
     Calibration, Driver, Experiment, Results, Simulated, calibration_page, run_all,
 };
@@ -74,7 +75,8 @@ fn machine() -> anyhow::Result<String> {
     let release = read("/proc/sys/kernel/osrelease")?;
     let cores = std::thread::available_parallelism()?;
     Ok(format!(
-        "The machine had {cores} cores,\nLinux {}, and on average {load} runnable threads in the last five minutes, those of the nodes included.",
+        "They were built from commit {}.\nThe machine had {cores} cores, Linux {}, and on average {load} runnable threads in the last five minutes, those of the nodes included.",
+        commit(),
         release.trim()
     ))
 }

@@ -71,12 +71,16 @@ fn is_of_release() -> bool {
 #[test]
 fn no_page_is_older_than_its_experiment_allows() {
     let repository = repository();
+    let renewed = Command::new(repository.join("experiments/figures.sh")).arg("--pages").output();
+    let renewed = String::from_utf8(renewed.unwrap().stdout).unwrap();
     let mut measured = BTreeSet::new();
     let (mut old, mut refused) = (Vec::new(), Vec::new());
     for page in documents(&repository.join("docs")) {
         let text = fs::read_to_string(repository.join(&page)).unwrap();
         let Some(head) = PageHead::read(&text) else { continue };
         let experiment = read(&head.experiment);
+        let is_renewed = renewed.lines().any(|line| line == page);
+        assert!(is_renewed, "experiments/figures.sh does not renew {page}");
         match head.age(&repository, &page, &experiment.measures) {
             Ok(Age::Commits(age)) if age > experiment.stale_after => old.push(format!(
                 "{page} is {age} commits old in {}, at most {} are allowed; renew it with the command on it",
@@ -95,6 +99,63 @@ fn no_page_is_older_than_its_experiment_allows() {
     assert!(old.is_empty() || !is_of_release(), "pages are too old: {}", old.join("\n"));
     let missing: Vec<String> = measuring_in("experiments").difference(&measured).cloned().collect();
     assert_eq!(missing, NOT_MEASURED_YET, "experiments without a page");
+}
+
+/// The number at the start of a text, such as 1987872 for `1,987,872 (…)`, and its decimal places.
+fn number(text: &str) -> Option<(f64, i32)> {
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | ',')).unwrap_or(text.len());
+    let digits = text[..end].trim_end_matches(['.', ',']).replace(',', "");
+    let places = digits.split_once('.').map_or(0, |(_, after)| after.len());
+    Some((digits.parse().ok()?, i32::try_from(places).ok()?))
+}
+
+/// The cell of a page's table in the row that begins with `row`.
+fn cell<'a>(page: &'a str, row: &str, column: &str) -> Option<&'a str> {
+    let cells = |line: &'a str| line.trim().trim_matches('|').split('|').map(str::trim);
+    let mut place = None;
+    for line in page.lines() {
+        if !line.starts_with('|') {
+            place = None;
+        } else if let Some(place) = place
+            && cells(line).next() == Some(row)
+        {
+            return cells(line).nth(place);
+        } else if place.is_none() {
+            place = cells(line).position(|name| name == column);
+        }
+    }
+    None
+}
+
+/// In a text, `<!-- PAGE; ROW; COLUMN -->` follows a number of a page, which may be rounded.
+#[test]
+fn figures_in_texts_are_those_of_the_pages() {
+    let repository = repository();
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for file in documents(&repository.join("docs")).into_iter().chain(["README.md".to_owned()]) {
+        let text = fs::read_to_string(repository.join(&file)).unwrap();
+        let parts: Vec<&str> = text.split("<!-- ").collect();
+        for (before, mark) in parts.iter().zip(&parts[1..]) {
+            let mark = mark.split(" -->").next().unwrap();
+            let names: Vec<&str> = mark.split("; ").collect();
+            let [page, row, column] = names[..] else { continue };
+            let page = Path::new(&file).with_file_name(page);
+            let page = fs::read_to_string(repository.join(&page)).unwrap_or_default();
+            let measured = cell(&page, row, column).and_then(number);
+            let start = before.rfind(|c: char| !matches!(c, '0'..='9' | '.' | ','));
+            let written = number(&before[start.map_or(0, |at| at + 1)..]);
+            let is_same = measured.zip(written).is_some_and(|((measured, _), (written, places))| {
+                (measured - written).abs() <= 0.5001 * 10f64.powi(-places)
+            });
+            if !is_same {
+                wrong.push(format!("{file}: {written:?} is not {measured:?} of {mark}"));
+            }
+            checked += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked > 0, "no text has a figure of a page");
 }
 
 #[test]

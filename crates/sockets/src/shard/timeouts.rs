@@ -133,8 +133,10 @@ impl<T: SocketHandler> EventLoop<T> {
                 let due = self.sweep.timeout_of(record, self.sockets.tick);
                 let largest = &mut self.sweep.queued_bytes_largest;
                 *largest = queued_bytes.max(*largest);
-                if let Some(due) = due {
-                    self.apply_timeout(id, due);
+                match due {
+                    None => {}
+                    Some(Timeout::Heartbeat) => self.send_heartbeat(id),
+                    Some(_) => self.check_late(id),
                 }
             }
             self.sweep.next += 1;
@@ -155,7 +157,11 @@ impl<T: SocketHandler> EventLoop<T> {
         self.sockets.count().queued_bytes_largest.set(largest as u64);
     }
 
-    fn apply_timeout(&mut self, id: SocketId, due: Timeout) {
+    /// Ends a socket if it is late. This loop may be late instead, and not have read yet what the client sent in time.
+    fn check_late(&mut self, id: SocketId) {
+        self.read(id, false);
+        let Some(record) = self.sockets.slab.get(id) else { return };
+        let Some(due) = self.sweep.timeout_of(record, self.sockets.tick) else { return };
         match due {
             Timeout::Ended => self.sockets.disconnect(id),
             Timeout::LateProxyHeader => {
@@ -165,17 +171,19 @@ impl<T: SocketHandler> EventLoop<T> {
                 self.sockets.count().head_errors.add(1);
                 self.refuse(id, 408, "the request's head took too long");
             }
-            Timeout::Heartbeat => {
-                let tick = self.sockets.tick;
-                if let Some(record) = self.sockets.slab.get_mut(id) {
-                    record.seen = tick;
-                }
-                // A client that does not read is closed as a slow one, and `TCP_USER_TIMEOUT` finds one that is gone.
-                self.sockets.send(id, &Bytes::from_static(STREAM_HEARTBEAT)).ok();
-            }
+            Timeout::Heartbeat => self.send_heartbeat(id),
             Timeout::Idle => self.sockets.close_for(id, CloseCause::Idle, 1001, "idle"),
             Timeout::Slow => self.sockets.close_for(id, CloseCause::Slow, 1013, "slow consumer"),
         }
+    }
+
+    fn send_heartbeat(&mut self, id: SocketId) {
+        let tick = self.sockets.tick;
+        if let Some(record) = self.sockets.slab.get_mut(id) {
+            record.seen = tick;
+        }
+        // A client that does not read is closed as a slow one, and `TCP_USER_TIMEOUT` finds one that is gone.
+        self.sockets.send(id, &Bytes::from_static(STREAM_HEARTBEAT)).ok();
     }
 
     /// Answers an invalid head with its error.

@@ -1,10 +1,11 @@
 //! Invalid input: its sender gets an error, and other clients are not affected.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use watchfire_sockets::CloseCause;
 
-use super::support::{Client, TestServer, masked, masked_header, upgrade_request};
+use super::support::{Client, TestServer, masked, masked_header, receive, upgrade_request};
 
 #[test]
 fn an_announced_message_over_the_limit_is_refused_before_a_byte_is_kept() {
@@ -162,6 +163,34 @@ fn an_incomplete_upgrade_is_ended_with_408_even_if_bytes_keep_arriving() {
     silent.expect_end();
     drop((half, trickling, silent));
     server.eventually("all connections are closed", |totals| totals.connections_now == 0);
+}
+
+#[test]
+fn requests_that_arrive_while_the_event_loop_is_late_are_answered() {
+    let timeout = Duration::from_secs(1);
+    let server = TestServer::limited(|limits| limits.head_timeout = timeout);
+    // The loop reads fewer sockets before it looks for late ones.
+    let mut clients: Vec<_> = (0..600).map(|_| server.connect()).collect();
+    server.eventually("all are accepted", |totals| totals.connections_now == 600);
+    let (started, has_started) = mpsc::channel();
+    let (sent, all_sent) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            server.on_shard(0, move |_, _| {
+                started.send(()).unwrap();
+                receive(&all_sent);
+                std::thread::sleep(timeout * 3 / 2);
+            });
+        });
+        receive(&has_started);
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
+        }
+        sent.send(()).unwrap();
+    });
+    for client in &mut clients {
+        assert_eq!(client.read_response().0, 200);
+    }
 }
 
 #[test]
