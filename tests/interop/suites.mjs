@@ -102,7 +102,7 @@ const SUITES = {
   },
   // FAULT_SEEDS (8) plans. The slice: one machine whose worker is killed, another one stopped, and which is upgraded; and three machines with a NATS server each.
   faults: { files: testsIn('faults'), slice: { env: { FAULT_SLICE: '1', FAULT_SEED: '23582', FAULT_SEEDS: '2' } } },
-  // The operator's page, `watchfire top` in tmux, thirteen faults that the page must name, and a real Prometheus.
+  // The operator's page, `watchfire top` in tmux, a fault of each kind that the page must name, and a real Prometheus.
   observe: {
     files: testsIn('observe'),
     needs: ['prometheus', 'promtool', 'tmux', 'docker-registry', CHROMIUM],

@@ -165,7 +165,7 @@ fn event_of(change: &Change, time_ms: u64) -> Event {
         }
         Change::Ended(Trouble { kind, summary, since_ms, .. }) => {
             let seconds = time_ms.saturating_sub(*since_ms) / 1_000;
-            tracing::info!(kind, seconds, "trouble ended");
+            tracing::info!(kind, summary, seconds, "trouble ended");
             ("trouble_end", format!("Ended after {seconds} s: {summary}"), kind)
         }
     };

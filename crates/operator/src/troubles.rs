@@ -23,14 +23,15 @@
 //! `ends_after` seconds pass between its begin and its end, and at least `begins_after` before it begins again. So
 //! `shard_busy` has at most two events in 9 seconds, whatever the load does.
 //!
-//! `begins_after` is 1 where a single sample is a fact, such as a crash or a dropped connection, and more where it
+//! `begins_after` is 1 where a single sample is a fact, such as a crash or a refused message, and more where it
 //! may be chance. `ends_after` is long where the cause comes in bursts (30 s after the last refused origin), and
 //! short where the figure is a state (NATS is connected, or it is not).
 //!
 //! A figure that is not known is no trouble: a server without NATS has no value of `nats_connected`, and its check
 //! says no. While a trouble lasts, its summary follows the last sample that shows it, but `since_ms` stays.
+//! Its end has the words of its begin, so that a reader of the log finds the two lines of one trouble.
 //!
-//! The memory is one count and at most one text for each kind, and the last [`QUEUE_SECONDS`] of queued bytes:
+//! The memory is one count and at most two texts for each kind, and the last [`QUEUE_SECONDS`] of queued bytes:
 //! only `queues_grow` looks back.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -53,6 +54,9 @@ const GROWING_QUEUE_BYTES_MIN: f64 = 4.0 * 1024.0 * 1024.0;
 const CERTIFICATE_SECONDS: f64 = 14.0 * 86_400.0;
 /// A clock that differs by more from its steady growth has jumped.
 const CLOCK_JUMP_SECONDS: f64 = 2.0;
+/// Dropped connections a second that are more than one, which a client repairs by its next try. A second of the
+/// recorder is a little longer or shorter, so the limit is between one and two.
+const BACKLOG_DROPS: f64 = 1.5;
 /// Refused requests a second to the operator's listener that are more than a mistake.
 const ADMIN_REFUSALS: f64 = 2.0;
 
@@ -229,7 +233,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 10,
         fix: "Raise net.core.somaxconn, and look for busy event loops.",
         see: See::Own(|look, _| {
-            let rate = look.above(Column::BacklogOverflows, 0.0)?;
+            let rate = look.above(Column::BacklogOverflows, BACKLOG_DROPS)?;
             Some(format!(
                 "The kernel drops {rate:.0} new connections a second, because a queue is full"
             ))
@@ -392,6 +396,8 @@ struct CheckState {
     /// Samples in a row that show the trouble, or when it lasts, that do not.
     in_a_row: u32,
     trouble: Option<Trouble>,
+    /// The summary with which the trouble began.
+    began_as: String,
 }
 
 impl Watch {
@@ -442,8 +448,10 @@ impl CheckState {
                 if self.in_a_row >= check.begins_after {
                     let page = format!("{PAGE}#{}", check.kind);
                     let (kind, fix) = (check.kind.to_owned(), check.fix.to_owned());
+                    self.began_as.clone_from(&summary);
                     let trouble = Trouble { kind, since_ms: time_ms, summary, fix, page };
-                    *self = CheckState { in_a_row: 0, trouble: Some(trouble.clone()) };
+                    self.in_a_row = 0;
+                    self.trouble = Some(trouble.clone());
                     return Some(Change::Began(trouble));
                 }
             }
@@ -451,7 +459,9 @@ impl CheckState {
                 self.in_a_row += 1;
                 if self.in_a_row >= check.ends_after {
                     self.in_a_row = 0;
-                    return self.trouble.take().map(Change::Ended);
+                    let summary = std::mem::take(&mut self.began_as);
+                    let last = self.trouble.take()?;
+                    return Some(Change::Ended(Trouble { summary, ..last }));
                 }
             }
         }
@@ -532,6 +542,17 @@ mod tests {
     }
 
     #[test]
+    fn one_connection_that_the_kernel_dropped_is_no_trouble_and_two_in_a_second_are() {
+        let mut watch = Watch::new(&[]);
+        let mut dropped = |at: u64, rate| {
+            look_at(&mut watch, &row(at * 1_000, &[(Column::BacklogOverflows, rate)]))
+        };
+        assert_eq!([dropped(1, 1.1), dropped(2, 0.0), dropped(3, 1.0)], [const { Vec::new() }; 3]);
+        let began = dropped(4, 1.8);
+        assert!(matches!(&began[..], [Change::Began(one)] if one.kind == "backlog_overflow"));
+    }
+
+    #[test]
     fn queues_that_grow_are_told_from_queues_that_are_large() {
         let mut watch = Watch::new(&[]);
         let mut changes = Vec::new();
@@ -568,7 +589,10 @@ mod tests {
         let began = look(4, 11.0);
         assert!(matches!(&began[..], [Change::Began(trouble)]
             if trouble.kind == "too_many_guests" && trouble.summary == "There are 11 guests"));
-        assert!(matches!(&look(5, 3.0)[..], [Change::Ended(_)]));
+        assert_eq!(look(5, 12.0), []);
+        let ended = look(6, 3.0);
+        let [Change::Ended(trouble)] = &ended[..] else { panic!("{ended:?}") };
+        assert_eq!(trouble.summary, "There are 11 guests", "the words of its begin");
     }
 
     #[test]

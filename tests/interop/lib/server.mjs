@@ -31,13 +31,14 @@ export function startChat({ port = 0, processes = processesOfAll, apiKey = '' } 
 
 /**
  * Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. It listens on
- * the `hosts`, all with the same port. The operator's listener has a free port.
+ * the `hosts`, all with the same port. The operator's listener has a free port. `within` is a command that runs the program
+ * which its arguments name.
  */
-export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {}, processes = processesOfAll } = {}) {
+export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {}, processes = processesOfAll, within = [] } = {}) {
   const sets = Object.entries({ 'admin.listen': '127.0.0.1:0', ...settings }).flatMap(([key, value]) => ['--set', `${key}=${value}`])
   const listen = hosts.flatMap((host) => ['--listen', `${host}:${port}`])
-  const args = ['serve', ...listen, '--processes', String(processes), ...sets]
-  return start(binary('watchfire'), args, READY)
+  const [program, ...args] = [...within, binary('watchfire'), 'serve', ...listen, '--processes', String(processes), ...sets]
+  return start(program, args, READY)
 }
 
 /**

@@ -4,8 +4,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { createSocket } from 'node:dgram'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
+import { networkInterfaces } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
@@ -18,7 +20,8 @@ import { newFolder } from '../lib/folders.mjs'
 import { Libp2pHost } from '../lib/libp2p-host.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { Program } from '../lib/program.mjs'
-import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
+import { RawWebSocket, binaryPush } from '../lib/raw-socket.mjs'
+import { ROOMS, binary, startChat, startWatchfire } from '../lib/server.mjs'
 import { join, openSocket } from '../lib/room-sockets.mjs'
 import { TmuxTerminal, hasTmux } from '../lib/tmux.mjs'
 
@@ -31,7 +34,10 @@ const ENDED_MS = 90_000
 const ROOM = 'rooms:lobby'
 const TOKEN = 'a-token-of-the-operator'
 
-describe('a fault in a server under load is named', { timeout: 600_000 }, () => {
+const whyNoMount = process.getuid() !== 0 && 'mounting needs root'
+const whyNoFaketime = !existsSync('/usr/bin/faketime') && 'faketime is not installed'
+
+describe('a fault in a server under load is named', { timeout: 1_200_000 }, () => {
   const folder = newFolder()
   let browser
   const table = []
@@ -46,8 +52,14 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
   })
 
   /** Injects a fault when the server is `ready`, and asserts that the calls, the log and the page name it in time. */
-  async function isNamed(kind, { fault, settings = {}, processes = 1, ready = (_server) => {}, inject, scheme = 'ws', ends = true }) {
-    const server = await startWatchfire({ processes, settings: { ...ROOMS, 'limits.loopback_limited': 'false', ...settings } })
+  async function isNamed(kind, options) {
+    const { fault, settings = {}, processes = 1, start = startWatchfire, within = [], lastsMs = 0 } = options
+    const { ready = (_server, _undo) => {}, inject, scheme = 'ws', ends = true } = options
+    // Some faults must last before they are a trouble.
+    const namedMs = NAMED_MS + lastsMs
+    // An application has a log of its own.
+    const logs = start === startWatchfire
+    const server = await start({ processes, within, settings: { ...ROOMS, 'limits.loopback_limited': 'false', ...settings } })
     const undo = []
     const context = await browser.newContext()
     try {
@@ -67,25 +79,26 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         await terminal.shows(/1 Home +2 Connections/)
       }
       await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')
-      await ready(server)
+      const later = (action) => undo.push(action)
+      await ready(server, later)
       const began = performance.now()
-      await inject(server, (action) => undo.push(action))
+      await inject(server, later)
       const seconds = () => Math.round((performance.now() - began) / 100) / 10
       const trouble = await waitUntil(
         async () => (await state(server)).troubles.find((one) => one.kind === kind),
         `the call names ${kind}`,
-        NAMED_MS,
+        namedMs,
       )
       const byCall = seconds()
       await page
         .getByText(trouble.fix)
         .first()
-        .waitFor({ timeout: NAMED_MS - (performance.now() - began) })
+        .waitFor({ timeout: namedMs - (performance.now() - began) })
       const onPage = seconds()
-      const left = NAMED_MS - (performance.now() - began)
+      const left = namedMs - (performance.now() - began)
       if (terminal) await waitUntil(() => terminal.text().includes(trouble.fix), `top names ${kind}`, left)
       const inTop = terminal ? `${seconds()} s` : 'not run'
-      await waitUntil(() => server.stderr.includes(`kind="${kind}"`), `the log names ${kind}`, NAMED_MS)
+      if (logs) await waitUntil(() => server.stderr.includes(`kind="${kind}"`), `the log names ${kind}`, namedMs)
       assert((await server.metric('watchfire_trouble', `kind="${kind}"`)) === 1)
       // Where there is a token, the page learns that it needs one from a 401.
       assert.deepEqual(
@@ -95,6 +108,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       table.push({ fault, kind, byCall, onPage, inTop, summary: trouble.summary })
       for (const action of undo.splice(0).reverse()) await action()
       if (ends) await hasEnded(server)
+      if (ends && logs) assert.match(server.stderr, /trouble ended/)
       await context.close()
       await server.stop()
     } finally {
@@ -104,7 +118,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
     }
   }
 
-  /** Waits for the end of all trouble, as the log must tell. */
+  /** Waits for the end of all trouble. */
   async function hasEnded(server) {
     await waitUntil(
       async () => {
@@ -114,7 +128,6 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       'the troubles end',
       ENDED_MS,
     )
-    assert.match(server.stderr, /trouble ended/)
   }
 
   it('a client that does not read', () =>
@@ -143,20 +156,32 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       },
     }))
 
+  /** A room with 400 members. */
+  async function crowd(server, undo) {
+    for (let n = 0; n < 400; n++) {
+      const member = await join(server, 'rooms:large')
+      undo(() => member.terminate())
+      // The test does not parse what it gets, so it is faster than the server.
+      tcpOf(member).removeAllListeners('data')
+      tcpOf(member).resume()
+    }
+  }
+  const floodCrowd = async (server, undo) => undo(await flood(server, 'rooms:large', 20, 100))
+
   it('an event loop with too much to do', () =>
     isNamed('shard_busy', {
       fault: 'One room with 400 members gets as many messages as the loop can send',
       settings: { 'server.shards': 1 },
-      inject: async (server, undo) => {
-        for (let n = 0; n < 400; n++) {
-          const member = await join(server, 'rooms:large')
-          undo(() => member.terminate())
-          // The test does not parse what it gets, so it is faster than the server.
-          tcpOf(member).removeAllListeners('data')
-          tcpOf(member).resume()
-        }
-        undo(await flood(server, 'rooms:large', 20, 100))
-      },
+      ready: crowd,
+      inject: floodCrowd,
+    }))
+
+  it('broadcasts for which a queue has no place', () =>
+    isNamed('overloaded', {
+      fault: 'The same room, and its publishers do not wait for it',
+      settings: { 'server.shards': 1, 'limits.queued_bytes_max': 64 * 2 ** 20 },
+      ready: crowd,
+      inject: floodCrowd,
     }))
 
   it('connections at their limit', () =>
@@ -329,7 +354,96 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       },
     }))
 
-  it('a disk that is full', { skip: process.getuid() !== 0 && 'mounting a small disk needs root' }, () => {
+  it('an application whose channel fails', () =>
+    isNamed('channels_crash', {
+      fault: 'A callback of an application fails',
+      start: startChat,
+      inject: async (server, undo) => {
+        const client = await join(server, ROOM)
+        undo(() => client.terminate())
+        client.send(JSON.stringify(['1', '2', ROOM, 'crash', {}]))
+      },
+    }))
+
+  it('a process that may open no more files', () =>
+    isNamed('descriptors_near_limit', {
+      fault: 'The limit of open files is just above those that are open',
+      inject: ({ pid }, undo) => {
+        const limit = (soft) => execFileSync('prlimit', ['--pid', String(pid), `--nofile=${soft}:`])
+        const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))
+        limit(Math.floor(readdirSync(`/proc/${pid}/fd`).length / 0.92))
+        undo(() => limit(soft))
+      },
+    }))
+
+  it('memory that is used up', { skip: whyNoMount }, () => {
+    // The files in which the kernel shows a container the limit and the use of its memory group.
+    const group = path.join(folder, 'group')
+    mkdirSync(group)
+    const show = (name, mib) => writeFileSync(path.join(group, `memory.${name}`), `${mib * 2 ** 20}\n`)
+    show('max', 1000)
+    show('current', 100)
+    return isNamed('memory_low', {
+      fault: 'The memory group of the server uses 950 of 1,000 MiB',
+      within: ['unshare', '--mount', 'sh', '-c', 'mount --bind "$1" /sys/fs/cgroup && shift && exec "$@"', 'sh', group],
+      inject: (_, undo) => {
+        show('current', 950)
+        undo(() => show('current', 100))
+      },
+    })
+  })
+
+  it('a clock that is set', { skip: whyNoFaketime }, () => {
+    const offset = path.join(folder, 'offset')
+    writeFileSync(offset, '+0')
+    const library = 'LD_PRELOAD=/usr/$LIB/faketime/libfaketimeMT.so.1'
+    const options = ['FAKETIME_DONT_FAKE_MONOTONIC=1', 'FAKETIME_CACHE_DURATION=1', 'FAKETIME_DISABLE_SHM=1']
+    return isNamed('clock_jump', {
+      fault: 'The clock of the machine is set 30 s forward',
+      within: ['env', library, `FAKETIME_TIMESTAMP_FILE=${offset}`, ...options],
+      inject: () => writeFileSync(offset, '+30'),
+    })
+  })
+
+  it('STUN that no browser from outside reaches', () => {
+    const outside = Object.values(networkInterfaces()).flat()
+    const own = outside.find(({ family, internal }) => family === 'IPv4' && !internal)?.address
+    return isNamed('stun_unreached', {
+      fault: 'Browsers from outside call each other, and none has reached STUN',
+      settings: { 'stun.listen': '0.0.0.0:0' },
+      lastsMs: 30_000,
+      // On a machine without a network, nobody comes from outside.
+      ends: own !== undefined,
+      inject: async (server, undo) => {
+        const topic = 'page:bafkreieq5jui4j25lacwomsqgjeswwl3y5zcdrresptwgmfylxo2depppq'
+        const enter = async () => {
+          const headers = { 'X-Forwarded-For': '203.0.113.1' }
+          const socket = await RawWebSocket.open({ after: undo }, server, { headers })
+          const [, , , , { response }] = await socket.request(['1', '1', topic, 'phx_join', { have: 'none' }])
+          return { socket, peer: Buffer.from(response.peer, 'hex'), stun: response.stun }
+        }
+        const [one, other] = [await enter(), await enter()]
+        one.socket.binary(binaryPush({ joinRef: '1', ref: '2', topic, event: 'signal', data: other.peer }))
+        undo(async () => {
+          const browser = createSocket('udp4')
+          const request = Buffer.concat([Buffer.from([0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42]), Buffer.from('twelve bytes')])
+          await new Promise((sent) => browser.send(request, one.stun.port, own ?? '127.0.0.1', sent))
+          browser.close()
+        })
+      },
+    })
+  })
+
+  it('a neighbour that gives no list of its pages', () =>
+    isNamed('neighbour_silent', {
+      fault: 'Nothing listens at the address of a neighbour',
+      settings: { 'neighbours.servers': '["http://127.0.0.1:1"]' },
+      lastsMs: 30_000,
+      ends: false,
+      inject: () => {},
+    }))
+
+  it('a disk that is full', { skip: whyNoMount }, () => {
     const disk = path.join(folder, 'disk')
     mkdirSync(disk)
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=40m', 'tmpfs', disk])

@@ -32,6 +32,22 @@ export function showFailure(app, status, error, what, advice = '') {
   else setText(status, `${what}: ${error.message}.${advice}`)
 }
 
+const NO_CHANGES = 'Set admin.token to allow changes; without it the listener only reads.'
+
+/**
+ * Disables controls that change something if the listener has no token, and shows why in `note`. A listener with a token answers
+ * no call without it, so a page that shows answers has a token wherever there is one.
+ */
+export function guardChanges(app, note, controls) {
+  const isAllowed = app.api.token !== ''
+  note.hidden = isAllowed
+  setText(note, NO_CHANGES)
+  for (const control of controls) {
+    control.disabled = !isAllowed
+    control.title = isAllowed ? '' : NO_CHANGES
+  }
+}
+
 export class Api {
   #storage
 

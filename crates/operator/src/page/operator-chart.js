@@ -15,6 +15,8 @@ const DAY_MS = 1_440 * MINUTE_MS
 const STEPS_MS = [1, 5, 15, 60, 360, 1_440, 4_320].map((minutes) => minutes * MINUTE_MS)
 /** The least time that an axis shows, in steps. */
 const ROWS_MIN = 60
+/** The rows of the shortest span that can be marked: a click, also of an unsteady hand, is none. */
+export const SPAN_ROWS_MIN = 10
 
 /** The least that an axis shows, so that noise around zero looks small. */
 const AXIS_MIN = { count: 1, rate: 1, bytes: 1024, byte_rate: 1024, seconds: 1e-4, cores: 0.1 }
@@ -52,9 +54,12 @@ export class Crosshair {
   timeMs = null
   #listeners = new Set()
   #announce
+  #showSpan
 
-  constructor(announce) {
+  /** `showSpan` shows the time between two moments in all charts, or without them what the charts showed before. */
+  constructor(announce, showSpan) {
     this.#announce = announce
+    this.#showSpan = showSpan
   }
 
   onChange(listener) {
@@ -69,6 +74,10 @@ export class Crosshair {
 
   announce(text) {
     this.#announce(text)
+  }
+
+  showSpan(fromMs = 0, untilMs = 0) {
+    this.#showSpan(fromMs, untilMs)
   }
 }
 
@@ -92,6 +101,8 @@ export class Chart {
   #drawn = null
   /** @type {Record<string, any> | null} */
   #input = null
+  /** @type {number | null} Where the mouse began to mark a span. */
+  #spanFromMs = null
 
   constructor({ title, kind, columns, isSmall = false }, crosshair) {
     this.#title = title
@@ -117,7 +128,13 @@ export class Chart {
     const plot = this.#plot
     const point = ({ clientX }) => this.#pointAt(clientX - plot.getBoundingClientRect().left)
     plot.addEventListener('pointermove', point)
-    plot.addEventListener('pointerdown', point)
+    plot.addEventListener('pointerdown', (event) => {
+      point(event)
+      this.#beginSpan(event)
+    })
+    plot.addEventListener('pointerup', () => this.#endSpan())
+    plot.addEventListener('pointercancel', () => (this.#spanFromMs = null))
+    plot.addEventListener('dblclick', () => this.#crosshair.showSpan())
     plot.addEventListener('pointerleave', () => this.#crosshair.set(null))
     plot.addEventListener('keydown', (event) => this.#key(event))
     plot.addEventListener('blur', () => this.#crosshair.set(null))
@@ -217,7 +234,9 @@ export class Chart {
     const dots = visible
       .filter(({ index }) => Number.isFinite(row[index]))
       .map(({ series, index }) => svg('circle', { class: `series-${this.#series.indexOf(series) + 1}`, cx: at, cy: y(row[index]), r: 3.5 }))
-    this.#pointer.replaceChildren(svg('line', { x1: at, x2: at, y1: TOP - 6, y2: bottom }), ...dots)
+    const from = Math.max(x(this.#spanFromMs ?? row[0]), LEFT)
+    const span = svg('rect', { x: Math.min(from, at), width: Math.abs(at - from), y: TOP - 6, height: bottom - TOP + 6 })
+    this.#pointer.replaceChildren(span, svg('line', { x1: at, x2: at, y1: TOP - 6, y2: bottom }), ...dots)
   }
 
   /** The time, and the event there when the crosshair is at one. */
@@ -249,10 +268,29 @@ export class Chart {
     this.#crosshair.set(row ? row[0] : null)
   }
 
+  /** Dragging the mouse marks a span of time. A finger only reads the values. */
+  #beginSpan({ pointerType, button, pointerId }) {
+    if (pointerType !== 'mouse' || button !== 0) return
+    this.#spanFromMs = this.#crosshair.timeMs
+    this.#plot.setPointerCapture(pointerId)
+  }
+
+  #endSpan() {
+    const [from, until] = [this.#spanFromMs, this.#crosshair.timeMs]
+    this.#spanFromMs = null
+    this.#drawPointer()
+    if (from === null || until === null || Math.abs(until - from) < SPAN_ROWS_MIN * this.#input?.history.stepMs) return
+    this.#crosshair.showSpan(Math.min(from, until), Math.max(from, until))
+  }
+
   #key(event) {
     const rows = this.#drawn?.rows ?? []
     const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60, Home: -Infinity, End: Infinity }
-    if (event.key === 'Escape') return this.#crosshair.set(null)
+    if (event.key === 'Escape') {
+      this.#spanFromMs = null
+      this.#crosshair.set(null)
+      return this.#crosshair.showSpan()
+    }
     if (!(event.key in steps) || rows.length === 0 || event.ctrlKey || event.metaKey || event.altKey) return
     event.preventDefault()
     const last = rows.length - 1

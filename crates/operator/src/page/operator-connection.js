@@ -1,7 +1,7 @@
 // The details of one connection: its figures, its topics, its messages, and what the operator can do about it.
 
-import { ErrorAnswer, showFailure } from './operator-api.js'
-import { Facts, Table, button, clientText, element, numbers, setText, wholeClientText } from './operator-dom.js'
+import { ErrorAnswer, guardChanges, showFailure } from './operator-api.js'
+import { Facts, Table, button, clientText, element, figure, setText, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
 import { clock, counted, duration, format, short } from './operator-text.js'
 
@@ -38,7 +38,7 @@ export class ConnectionDetail {
     this.#id = id
     this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
     this.#messages = new MessageList(app, `/admin/connections/${encodeURIComponent(id)}`)
-    this.#actions = new Actions([
+    this.#actions = new Actions(app, [
       { name: 'Disconnect', question: 'Close this connection? Most clients connect again by themselves.', run: () => this.#disconnect() },
       {
         name: 'Deny address',
@@ -154,7 +154,7 @@ export class ConnectionDetail {
   }
 }
 
-/** Buttons of which each asks before it runs. */
+/** Buttons of which each asks before it runs. They need the token. */
 export class Actions {
   element
   #buttons
@@ -166,9 +166,11 @@ export class Actions {
   #chosen = null
 
   /** Each has a `name`, a `question` and `run`. */
-  constructor(actions) {
+  constructor(app, actions) {
     const buttons = actions.map((action) => button(action.name, () => this.#ask(action), { className: 'danger' }))
-    this.#buttons = element('div', { className: 'bar' }, ...buttons)
+    const note = element('p', { className: 'small' })
+    guardChanges(app, note, buttons)
+    this.#buttons = element('div', { className: 'bar' }, ...buttons, note)
     const bar = element('div', { className: 'bar' }, this.#yes, this.#no)
     this.#confirmation = element('div', { className: 'confirm', role: 'group', 'aria-label': 'Confirm', hidden: true }, this.#question, bar)
     this.element = element('div', {}, this.#buttons, this.#confirmation)
@@ -212,10 +214,10 @@ class MessageList {
     empty: 'No message yet.',
     keyOf: ({ number }) => number,
     columns: [
-      { label: 'Time', isHeader: true, text: ({ time_ms: ms }) => clock(ms) },
+      { label: 'Time', isHeader: true, text: ({ time_ms: ms }) => clock(ms), sort: ({ number }) => number },
       { label: 'Direction', text: ({ direction }) => (direction === 'received' ? 'from client' : 'to client') },
       { label: 'Event', value: ({ event }) => event, nodes: cutText },
-      numbers('Payload', ({ payload_bytes: size }) => format('bytes', size)),
+      figure('Payload', 'bytes', 'payload_bytes'),
       { label: 'Topic', value: ({ topic }) => topic, nodes: cutText },
       { label: 'Content', value: ({ payload }) => payload, nodes: cutText },
     ],
@@ -226,6 +228,9 @@ class MessageList {
     this.#path = path
     this.#poller = new Poller((signal) => this.#load(signal), MESSAGES_MS)
     this.#table.element.hidden = true
+    const note = element('span', { className: 'small' })
+    guardChanges(app, note, [this.#payloads])
+    this.#payloadsField.append(note)
     const bar = element('div', { className: 'bar' }, this.#watch, this.#payloadsField)
     this.element = element(
       'section',

@@ -1,6 +1,6 @@
 // The addresses that an operator has denied.
 
-import { showFailure } from './operator-api.js'
+import { guardChanges, showFailure } from './operator-api.js'
 import { Table, button, element, setText } from './operator-dom.js'
 import { clock, short } from './operator-text.js'
 
@@ -8,16 +8,24 @@ import { clock, short } from './operator-text.js'
 export class DeniedAddresses {
   #app
   #status = element('p', { className: 'small', role: 'status' })
+  #note = element('p', { className: 'small' })
   #table = new Table({
     caption: 'Denied addresses',
     keyOf: ({ address }) => address,
     columns: [
       { label: 'Address', isHeader: true, text: ({ address }) => short(address) },
-      { label: 'Until', text: ({ until_ms: ms }) => clock(ms) },
-      { label: 'Action', value: ({ address }) => address, nodes: (address) => [this.#allowButton(address)] },
+      { label: 'Until', text: ({ until_ms: ms }) => clock(ms), sort: ({ until_ms: ms }) => ms },
+      { label: 'Action', sort: '', value: ({ address }) => address, nodes: (address) => [this.#allowButton(address)] },
     ],
   })
-  element = element('section', { hidden: true }, element('h3', { textContent: 'Denied addresses' }), this.#status, this.#table.element)
+  element = element(
+    'section',
+    { hidden: true },
+    element('h3', { textContent: 'Denied addresses' }),
+    this.#status,
+    this.#table.element,
+    this.#note,
+  )
 
   constructor(app) {
     this.#app = app
@@ -30,7 +38,9 @@ export class DeniedAddresses {
   }
 
   #allowButton(address) {
-    return button('Allow', () => this.#allow(address), { 'aria-label': `Allow ${short(address)}` })
+    const allow = button('Allow', () => this.#allow(address), { 'aria-label': `Allow ${short(address)}` })
+    guardChanges(this.#app, this.#note, [allow])
+    return allow
   }
 
   async #allow(address) {

@@ -1,6 +1,6 @@
 // Elements, tables whose rows keep their identity, and meters. Text always goes through `textContent`.
 
-import { short, visible } from './operator-text.js'
+import { format, short, visible } from './operator-text.js'
 
 /** An element with properties and children. Strings become text nodes. */
 export function element(name, properties = {}, ...children) {
@@ -38,7 +38,15 @@ export function select(label, options, onChange = (_value) => {}) {
 }
 
 /** A column of numbers for a `Table`. */
-export const numbers = (label, text, sort = '') => ({ label, text, sort, isNumber: true })
+export const numbers = (label, text, /** @type {any} */ sort = '') => ({ label, text, sort, isNumber: true })
+
+/** A column of numbers of a kind, by which the table sorts. */
+export const figure = (label, kind, name) =>
+  numbers(
+    label,
+    (row) => format(kind, row[name]),
+    (row) => row[name],
+  )
 
 /** A view, whose title only a screen reader says. */
 export const view = (title, ...children) =>
@@ -110,8 +118,11 @@ const elementOf = (child) => child.element ?? child
 
 /**
  * A table in a box of its own that scrolls. Each column has a `label`, and either `text(row)`, or `value(row)` and
- * `nodes(value)`. Numbers are at the end of their cell, and a long text gets the room that is left. A column with `sort`
- * has a button that calls `onSort` with it. A click anywhere in a row calls `onRow`.
+ * `nodes(value)`. Numbers are at the end of their cell, and a long text gets the room that is left. A click anywhere in a row
+ * calls `onRow`.
+ *
+ * A head that sorts is a button. Where the server sorts, a column with `sort` calls `onSort` with it. Otherwise the table sorts
+ * its rows by `sort(row)`, or by the text of the column; an empty `sort` has no button.
  */
 export class Table {
   element
@@ -121,16 +132,21 @@ export class Table {
   #body = element('tbody')
   #headers = new Map()
   #rowOf = new WeakMap()
+  #data = []
+  /** @type {((row: any) => any) | null} The order that the operator has chosen. */
+  #order = null
+  #isDescending = false
 
   /** @param {{ caption: string, columns: any[], keyOf: Function, empty?: string, onSort?: Function | null, onRow?: Function | null }} options */
   constructor({ caption, columns, keyOf, empty = 'None', onSort = null, onRow = null }) {
     this.#columns = columns
     this.#empty = element('p', { className: 'small', textContent: empty })
     const header = (column) => {
-      const sorts = column.sort && onSort
-      const label = sorts ? button(column.label, () => onSort(column.sort), { className: 'sort' }) : column.label
+      const sort = onSort ? column.sort : (column.sort ?? column.text ?? column.value)
+      const choose = () => (onSort ? onSort(sort) : this.#sortBy(sort, column))
+      const label = sort ? button(column.label, choose, { className: 'sort' }) : column.label
       const cell = element('th', { scope: 'col', className: classOf(column) }, label)
-      if (sorts) this.#headers.set(column.sort, cell)
+      if (sort) this.#headers.set(sort, cell)
       return cell
     }
     const head = element('thead', {}, element('tr', {}, ...columns.map(header)))
@@ -157,14 +173,31 @@ export class Table {
   }
 
   update(rows) {
-    this.#rows.update(rows)
+    this.#data = rows
+    const order = this.#order
+    const sign = this.#isDescending ? -1 : 1
+    this.#rows.update(order ? rows.toSorted((one, other) => sign * compare(order(one), order(other))) : rows)
     this.#empty.hidden = rows.length > 0
   }
 
-  /** Marks the column by which the server has sorted; the highest value comes first. */
-  markSorted(sort) {
-    for (const [name, cell] of this.#headers) setAttribute(cell, 'aria-sort', name === sort ? 'descending' : 'none')
+  /** Sorts by a column, numbers from the highest on. The second time, the order is reversed. */
+  #sortBy(order, { isNumber = false }) {
+    this.#isDescending = this.#order === order ? !this.#isDescending : isNumber
+    this.#order = order
+    this.markSorted(order, this.#isDescending ? 'descending' : 'ascending')
+    this.update(this.#data)
   }
+
+  /** Marks the column by which the rows are sorted. Where the server has sorted, the highest value comes first. */
+  markSorted(sort, direction = 'descending') {
+    for (const [name, cell] of this.#headers) setAttribute(cell, 'aria-sort', name === sort ? direction : 'none')
+  }
+}
+
+/** The order of two numbers or texts. A missing value is an empty text. */
+function compare(one, other) {
+  if (typeof one === 'number' && typeof other === 'number') return one - other
+  return String(one ?? '').localeCompare(String(other ?? ''), 'en', { numeric: true })
 }
 
 function classOf({ isNumber, isLong }) {

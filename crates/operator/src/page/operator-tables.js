@@ -245,7 +245,7 @@ class TopicDetail {
       }
     }
     const question = 'Close the channels of all its subscribers, on all machines? They may join again.'
-    const actions = new Actions([{ name: 'End topic', question, run: end }])
+    const actions = new Actions(app, [{ name: 'End topic', question, run: end }])
     this.element = element(
       'div',
       { className: 'view' },

@@ -1,6 +1,6 @@
 // The tools of the operator: the level of the log of all processes, and a flame graph of one.
 
-import { showFailure } from './operator-api.js'
+import { guardChanges, showFailure } from './operator-api.js'
 import { button, element, section, select, setText } from './operator-dom.js'
 import { counted, format } from './operator-text.js'
 
@@ -11,6 +11,8 @@ export class Tools {
   element
   #app
   #level = select('Level of the log', LEVELS)
+  #apply = button('Apply', () => this.#setLevel())
+  #note = element('p', { className: 'small' })
   #levelStatus = element('p', { className: 'small', role: 'status' })
   #process = select('Flame graph of process', {})
   #record = button(`Record ${PROFILE_SECONDS} s`, () => this.#profile())
@@ -23,10 +25,8 @@ export class Tools {
     const row = ({ field }, start) => element('div', { className: 'filters' }, field, start)
     this.element = section(
       'Tools',
-      row(
-        this.#level,
-        button('Apply', () => this.#setLevel()),
-      ),
+      row(this.#level, this.#apply),
+      this.#note,
       this.#levelStatus,
       row(this.#process, this.#record),
       this.#profileStatus,
@@ -35,6 +35,7 @@ export class Tools {
 
   /** Shows the processes of the machine. */
   update(processes) {
+    guardChanges(this.#app, this.#note, [this.#apply])
     const key = processes.join()
     if (key === this.#processes) return
     this.#processes = key

@@ -4,7 +4,7 @@ import { showFailure } from './operator-api.js'
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
 import { Actions } from './operator-connection.js'
-import { Facts, KeyedChildren, Meter, Table, element, numbers, section, setAttribute, setText, view } from './operator-dom.js'
+import { Facts, KeyedChildren, Meter, Table, element, figure, numbers, section, setAttribute, setText, view } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
 
@@ -29,10 +29,10 @@ class ChartGrid {
     const toMs = moment?.toMs ?? Math.max(history.lastMs, nowMs)
     const marks = moment?.events ?? events
     // Nothing moves on the charts within a step, so there is nothing to draw.
-    const drawn = [moment?.at ?? range, history.lastMs, Math.floor(toMs / history.stepMs / 2), marks.length].join()
+    const drawn = [moment?.key ?? range, history.lastMs, Math.floor(toMs / history.stepMs / 2), marks.length].join()
     if (drawn === this.#drawn) return
     this.#drawn = drawn
-    const rangeName = moment ? `around ${clock(moment.at)}` : RANGE_NAMES[range]
+    const rangeName = moment?.name ?? RANGE_NAMES[range]
     for (const chart of this.#charts) chart.update({ history, toMs, marks, rangeName })
     this.#waiting.hidden = this.#charts.some((chart) => !chart.element.hidden)
   }
@@ -73,13 +73,17 @@ export class PagesView {
   element
   #tables = new Tables()
   #grid
+  #list
 
-  constructor(crosshair) {
+  constructor(app, crosshair) {
     this.#grid = new ChartGrid(PAGE_CHARTS, crosshair)
-    this.element = view('Pages and blocks', this.#tables.element, this.#grid.element)
+    const onclick = () => app.choose({ tab: 'topics', order: 'subscribers', prefix: 'page:' })
+    this.#list = element('div', { className: 'bar' }, element('button', { type: 'button', onclick }, 'List the open pages'))
+    this.element = view('Pages and blocks', this.#list, this.#tables.element, this.#grid.element)
   }
 
   update(model) {
+    this.#list.hidden = !Number.isFinite(model.state.latest?.pages_open)
     this.#tables.update(model.state.tables)
     this.#grid.update(model, model.options.range, model.moment)
   }
@@ -101,7 +105,8 @@ class NamedTable {
 
 function columnOf({ title, unit }, index) {
   const label = visible(title)
-  if (unit !== 'text') return numbers(label, (row) => amountOf(row[index], unit))
+  const amount = (row) => amountOf(row[index], unit)
+  if (unit !== 'text') return numbers(label, amount, (row) => row[index])
   const isFirst = index === 0
   return { label, isHeader: isFirst, isLong: isFirst, text: (row) => visible(row[index] ?? '–') }
 }
@@ -149,7 +154,8 @@ export class HomeView {
     const clients = state.processes?.reduce((sum, process) => sum + (process.clients ?? 0), 0) ?? NaN
     const processes = counted(state.processes?.length ?? 0, 'process', 'processes')
     setText(this.#calmNote, `${counted(clients, 'client')} · ${processes} · checked at ${clock(nowMs)}`)
-    const limits = [...(state.limits ?? [])].sort((left, right) => shareOf(right) - shareOf(left))
+    // In the order of the server: a bar that moved with its share would not be found again.
+    const limits = state.limits ?? []
     this.#limits.update(limits)
     this.#limitBox.hidden = limits.length === 0
     this.#charts.update(model, '15m')
@@ -271,12 +277,12 @@ export class ClusterView {
       keyOf: ({ process }) => process,
       columns: [
         { label: 'Process', text: ({ process }) => String(process), isHeader: true },
-        numbers('Clients', ({ clients }) => format('count', clients)),
-        numbers('Channels', ({ channels }) => format('count', channels)),
-        numbers('Topics', ({ topics }) => format('count', topics)),
-        numbers('Connections', ({ connections }) => format('count', connections)),
-        numbers('Queued', ({ queued_bytes }) => format('bytes', queued_bytes)),
-        numbers('Uptime', ({ uptime_seconds }) => duration(uptime_seconds)),
+        figure('Clients', 'count', 'clients'),
+        figure('Channels', 'count', 'channels'),
+        figure('Topics', 'count', 'topics'),
+        figure('Connections', 'count', 'connections'),
+        figure('Queued', 'bytes', 'queued_bytes'),
+        { ...figure('Uptime', 'seconds', 'uptime_seconds'), text: ({ uptime_seconds }) => duration(uptime_seconds) },
       ],
     })
     this.#charts = new ChartGrid(CLUSTER_CHARTS, crosshair)
@@ -391,7 +397,7 @@ class ProcessCard {
       }
     }
     const question = 'End this process? Its clients lose their connections, and most connect again by themselves.'
-    this.#actions = new Actions([{ name: `End process ${process}`, question, run: end }])
+    this.#actions = new Actions(app, [{ name: `End process ${process}`, question, run: end }])
 
     this.#bars = new KeyedChildren(this.#loops, {
       keyOf: ({ index }) => index,
@@ -439,7 +445,7 @@ export class EventsView {
       empty: 'The server has recorded no events.',
       keyOf: ({ key }) => key,
       columns: [
-        { label: 'Time', text: ({ time_ms }) => clock(time_ms, this.#nowMs) },
+        { label: 'Time', text: ({ time_ms }) => clock(time_ms, this.#nowMs), sort: ({ time_ms }) => time_ms },
         { label: 'Event', text: ({ text }) => visible(text), isHeader: true, isLong: true },
         { label: 'Kind', text: ({ kind }) => EVENT_NAMES[kind] ?? nameOf(kind) },
         numbers('Ago', ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000)),

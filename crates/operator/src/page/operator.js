@@ -6,7 +6,7 @@
 // lose the focus, the selected text and the position of a scroll bar.
 
 import { Api, NoAnswer, TokenNeeded } from './operator-api.js'
-import { Crosshair } from './operator-chart.js'
+import { Crosshair, SPAN_ROWS_MIN } from './operator-chart.js'
 import { KeyedChildren, element, setText } from './operator-dom.js'
 import { HistoryWindow } from './operator-history.js'
 import { Poller } from './operator-poller.js'
@@ -24,12 +24,12 @@ const STEPS = { '15m': 'second', '24h': 'minute', '31d': 'hour' }
 /** The tabs, and which options each has in the URL. Every tab also has the machine. */
 const TABS = {
   home: { name: 'Home', options: [] },
-  live: { name: 'Live', options: ['range', 'at'] },
+  live: { name: 'Live', options: ['range', 'at', 'span'] },
   connections: { name: 'Connections', options: ['sort', 'transport', 'address', 'topic', 'limit', 'id', 'paused'] },
   topics: { name: 'Topics', options: ['order', 'prefix', 'limit', 'paused'] },
-  pages: { name: 'Pages and blocks', options: ['range', 'at'] },
-  cluster: { name: 'Cluster', options: ['range', 'at'] },
-  runtime: { name: 'Runtime', options: ['range', 'at'] },
+  pages: { name: 'Pages and blocks', options: ['range', 'at', 'span'] },
+  cluster: { name: 'Cluster', options: ['range', 'at', 'span'] },
+  runtime: { name: 'Runtime', options: ['range', 'at', 'span'] },
   events: { name: 'Events', options: [] },
 }
 
@@ -38,6 +38,7 @@ const DEFAULTS = {
   machine: '',
   range: '15m',
   at: '',
+  span: '',
   sort: 'queued_bytes',
   order: 'subscribers',
   transport: '',
@@ -53,6 +54,7 @@ const DEFAULTS = {
 const IS_VALID = {
   range: (value) => Object.hasOwn(STEPS, value),
   at: (value) => /^[1-9]\d{0,14}$/.test(value),
+  span: (value) => /^[1-9]\d{0,9}$/.test(value),
   sort: (value) => CHOICES.sort.includes(value),
   order: (value) => CHOICES.order.includes(value),
   transport: (value) => CHOICES.transport.includes(value),
@@ -231,21 +233,32 @@ class App {
     await this.#loadRange('15m', signal)
     const range = tab.options.includes('range') ? this.options.range : '15m'
     if (range !== '15m' && (isSlow || this.#histories[range].rows.length === 0)) await this.#loadRange(range, signal)
-    if (tab.options.includes('at') && this.options.at && this.#moment?.at !== Number(this.options.at)) await this.#loadMoment(signal)
+    if (tab.options.includes('at') && this.options.at && this.#moment?.key !== this.#momentKey) await this.#loadMoment(signal)
   }
 
-  /** Loads the time around the moment of the link: 15 minutes by the second, or as little as the record has. */
+  get #momentKey() {
+    return `${this.options.at} ${this.options.span}`
+  }
+
+  /**
+   * Loads the time around the moment of the link: 15 minutes by the second, or its span in milliseconds; where the record does
+   * not have so much by the second, by the minute or by the hour.
+   */
   async #loadMoment(signal) {
-    const at = Number(this.options.at)
+    const [key, at, spanMs] = [this.#momentKey, Number(this.options.at), Number(this.options.span)]
     const of = { machine: this.options.machine }
     for (const [range, history] of Object.entries(newHistories())) {
-      const span = { after: Math.max(1, at - history.windowMs / 2), until: at + history.windowMs / 2 }
+      if (spanMs > history.windowMs && range !== '31d') continue
+      if (spanMs > 0) history.windowMs = Math.max(spanMs, SPAN_ROWS_MIN * history.stepMs)
+      const [from, until] = [-1, 1].map((sign) => Math.round(at + (sign * history.windowMs) / 2))
+      const span = { after: Math.max(1, from - 1), until }
       history.merge(await this.api.get('/admin/history', { ...of, step: STEPS[range], ...span }, signal))
       if (history.rows.length === 0 && range !== '31d') continue
       const { events } = await this.api.get('/admin/events', { ...of, ...span }, signal)
       // The time after the last row is not drawn.
       const toMs = Math.min(span.until, Math.max(at, history.lastMs))
-      this.#moment = { at, toMs, history, events }
+      const name = spanMs > 0 ? `${clock(from)} to ${clock(until)}` : `around ${clock(at)}`
+      this.#moment = { key, name, toMs, history, events }
       return
     }
   }
@@ -282,6 +295,8 @@ class App {
   #announceTroubles(troubles) {
     const now = new Map(troubles.map((trouble) => [`${trouble.kind} ${trouble.since_ms}`, trouble.summary]))
     const before = this.#troubles
+    // The end of a trouble has the words of its begin.
+    for (const [key, words] of before ?? []) if (now.has(key)) now.set(key, words)
     this.#troubles = now
     if (before === null) return announce(now.size > 0 ? `${counted(now.size, 'trouble')}: ${[...now.values()].join('. ')}` : 'No trouble')
     const began = [...now].filter(([key]) => !before.has(key)).map(([, summary]) => `New trouble: ${summary}`)
@@ -289,16 +304,24 @@ class App {
     if (began.length + ended.length > 0) announce([...began, ...ended].join('. '))
   }
 
+  /** Shows a span that was marked in a chart, or what was shown before it. The link has it. */
+  #showSpan(fromMs, untilMs) {
+    const { tab, span } = this.options
+    const at = String(Math.round((fromMs + untilMs) / 2))
+    if (fromMs < untilMs) this.choose({ tab: optionsOf(tab).includes('span') ? tab : 'live', at, span: String(untilMs - fromMs) })
+    else if (span !== '') this.choose({ at: '', span: '' })
+  }
+
   // The page.
 
   #createViews() {
-    const crosshair = new Crosshair(announce)
+    const crosshair = new Crosshair(announce, (fromMs, untilMs) => this.#showSpan(fromMs, untilMs))
     return {
       home: new HomeView(crosshair),
       live: new LiveView(crosshair),
       connections: new ConnectionsView(this, this.#dialog),
       topics: new TopicsView(this, this.#dialog),
-      pages: new PagesView(crosshair),
+      pages: new PagesView(this, crosshair),
       cluster: new ClusterView(crosshair),
       runtime: new RuntimeView(this, crosshair),
       events: new EventsView(),
@@ -343,7 +366,8 @@ class App {
 
   #buildRange() {
     const choice = (range, label) => {
-      const input = element('input', { type: 'radio', name: 'range', value: range, onchange: () => this.choose({ range, at: '' }) })
+      const onchange = () => this.choose({ range, at: '', span: '' })
+      const input = element('input', { type: 'radio', name: 'range', value: range, onchange })
       return element('label', {}, input, element('span', { textContent: label }))
     }
     const choices = element(
@@ -357,7 +381,7 @@ class App {
     const moment = element('input', { type: 'datetime-local', id: 'moment', step: '1' })
     moment.addEventListener('change', () => {
       const at = new Date(moment.value).getTime()
-      this.choose({ at: at > 0 ? String(at) : '' })
+      this.choose({ at: at > 0 ? String(at) : '', span: '' })
     })
     const bar = element('div', { className: 'bar ranges' }, choices, element('label', {}, 'Moment ', moment))
     byId('panels').before(bar)
@@ -384,7 +408,7 @@ class App {
       histories: this.#histories,
       events: this.#events,
       options: this.options,
-      moment: at && this.#moment?.at === Number(at) ? this.#moment : null,
+      moment: at && this.#moment?.key === this.#momentKey ? this.#moment : null,
     })
   }
 

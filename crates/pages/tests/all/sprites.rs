@@ -2,10 +2,11 @@
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Settings};
+use watchfire_pages::SpriteSettings;
 use watchfire_testkit::{Answer, Client, Request, eventually};
 
 use crate::support::{get, http, metric, settings};
@@ -328,11 +329,29 @@ fn a_newer_poll_of_the_same_peer_ends_the_older_one() {
 #[test]
 fn a_poll_without_arrivals_gets_an_empty_response_after_its_window() {
     let server = start_with(|settings| {
-        settings.section_mut::<watchfire_pages::SpriteSettings>().sprites_window = Duration::ZERO
+        settings.section_mut::<SpriteSettings>().sprites_window = Duration::ZERO
     });
     let slot = join_polling(&server);
     let (status, body) = poll(&server, &slot["token"]);
     assert_eq!((status, &body["arrivals"]), (200, &json!([])));
+}
+
+#[test]
+fn a_poll_waits_for_its_window_which_is_two_minutes_and_its_connection_takes_the_next_poll() {
+    let window = Duration::from_secs(1);
+    assert_eq!(SpriteSettings::default().sprites_window, Duration::from_secs(120));
+    let server = start_with(|settings| {
+        settings.section_mut::<SpriteSettings>().sprites_window = window;
+        // A poll is no WebSocket, which is closed when it is silent.
+        settings.socket.idle_timeout = Duration::from_millis(100);
+    });
+    let slot = join_polling(&server);
+    let path = format!("/sprites/meadow/poll?token={}", slot["token"].as_str().expect("a token"));
+    let poll = |end| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{end}\r\n");
+    let began = Instant::now();
+    let answers = http(&server, &[poll(""), poll("connection: close\r\n")].concat());
+    assert_eq!(answers.matches(r#""arrivals":[]"#).count(), 2, "{answers}");
+    assert!(began.elapsed() >= 2 * window, "both are answered after {:?}", began.elapsed());
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Connections that are lent to hyper and returned.
 
+use std::time::{Duration, Instant};
+
 use watchfire_sockets::SocketLimits;
 use watchfire_types::ShardId;
 
-use super::support::{Event, TestServer, receive, upgrade_request};
+use super::support::{Client, Event, TestServer, receive, upgrade_request};
 
 #[test]
 fn a_connection_serves_pages_a_long_poll_a_post_and_an_upgrade_in_turn() {
@@ -29,6 +31,27 @@ fn a_connection_serves_pages_a_long_poll_a_post_and_an_upgrade_in_turn() {
     let totals = server.totals();
     assert_eq!((totals.accepts, totals.http_requests, totals.http_now), (1, 3, 0));
     assert_eq!(totals.connections_now, 1);
+}
+
+#[test]
+fn a_waiting_poll_outlives_all_timeouts_and_its_connection_is_kept_for_the_next_request() {
+    let (short, keep_alive) = (Duration::from_millis(200), Duration::from_millis(800));
+    let server = TestServer::limited(|limits| {
+        (limits.head_timeout, limits.idle_timeout) = (short, short);
+        (limits.slow_timeout, limits.keep_alive_timeout) = (short, keep_alive);
+    });
+    // Without a request, a connection ends after its time, which is the longest of all.
+    let is_kept = |client: &mut Client, path| {
+        let began = Instant::now();
+        assert_eq!(client.get(path).0, 200);
+        client.expect_end();
+        assert!(began.elapsed() >= keep_alive, "it ended after {:?}", began.elapsed());
+    };
+    let mut poll = server.sending("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
+    is_kept(&mut server.connect(), "/");
+    server.answer_parked("now");
+    assert_eq!(poll.read_response(), (200, "now".into()));
+    is_kept(&mut poll, "/at-once");
 }
 
 #[test]

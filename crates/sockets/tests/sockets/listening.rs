@@ -1,15 +1,17 @@
 //! Addresses to listen on, and inherited listeners.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use watchfire_sockets::{Listeners, SocketLimits, SocketServerSettings};
 use watchfire_testkit::{DEADLINE, eventually};
 use watchfire_types::NodeId;
 
-use super::support::{Client, Event, TestServer, receive};
+use super::support::{Certificate, Client, Event, TestServer, receive};
 
 fn listening_on(listen: &[&str]) -> TestServer {
     let listen = listen.iter().map(|address| address.parse().unwrap()).collect();
@@ -62,6 +64,45 @@ fn the_unspecified_ipv6_address_also_accepts_ipv4_clients() {
     let server = listening_on(&["[::]:0"]);
     assert_eq!(address_seen_by(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
     assert_eq!(address_seen_by(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+}
+
+/// Whether Nagle's algorithm is off for the socket that the server, which runs in this process, has accepted from a client.
+fn sends_at_once(client: &TcpStream) -> bool {
+    let remote = format!(":{:04X}", client.local_addr().unwrap().port());
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let mut connections = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let accepted = connections.find(|columns| columns[2].ends_with(&remote));
+    let socket = format!("socket:[{}]", accepted.expect("an accepted connection")[9]);
+    let mut files = fs::read_dir("/proc/self/fd").unwrap().map(|file| file.unwrap().path());
+    let file = files.find(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == &*socket));
+    let number =
+        file.expect("its descriptor").file_name().unwrap().to_str().unwrap().parse::<i32>();
+    let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let copy = pidfd_getfd(process, number.unwrap(), PidfdGetfdFlags::empty()).unwrap();
+    TcpStream::from(copy).nodelay().unwrap()
+}
+
+#[test]
+fn nothing_that_a_client_is_sent_waits_for_its_acknowledgement() {
+    let server = TestServer::open();
+    let mut http = server.connect();
+    assert_eq!(http.get("/").0, 200);
+    assert!(sends_at_once(&http.stream), "plain HTTP");
+    http.send("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
+    assert!(matches!(receive(&server.events), Event::Parked(..)));
+    assert!(sends_at_once(&http.stream), "a long poll");
+    let (websocket, _) = server.websocket("/listen");
+    assert!(sends_at_once(&websocket.stream), "a WebSocket");
+
+    let certificate = Certificate::new();
+    let server = certificate.server();
+    let mut secure = Client::over(certificate.connect(&server));
+    assert_eq!(secure.get("/").0, 200);
+    assert!(sends_at_once(&secure.stream.sock), "TLS");
+
+    let server = inheriting(NodeId(0), listeners(1).remove(0));
+    let (websocket, _) = server.websocket("/listen");
+    assert!(sends_at_once(&websocket.stream), "an inherited listener");
 }
 
 /// Listeners for `processes` processes of one shard each.
