@@ -141,6 +141,15 @@ pub struct Event {
     pub trouble: String,
 }
 
+/// `/admin/profile?functions=true`: the functions that used the CPU, those with the most samples of their own first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProfiledFunctions {
+    pub samples: u64,
+    /// Each has a name, its own samples, and the samples with those of the functions that it called.
+    pub functions: Vec<(String, u64, u64)>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

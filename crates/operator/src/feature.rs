@@ -1,7 +1,7 @@
 //! The operator's view of a server, as a feature: [`Operator`].
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -105,7 +105,7 @@ impl Feature for Operator {
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
         let settings = foundation.settings;
-        let AdminSettings { token, .. } = settings.section();
+        let AdminSettings { token, profile_file, .. } = settings.section();
         let link = |name| foundation.link(PartName::new(name, FORMAT));
         let metrics_page = Arc::new(MetricsPage::new(link("metrics"), self.free_bytes));
         let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
@@ -126,7 +126,7 @@ impl Feature for Operator {
             denied,
             troubles,
             calls: Arc::new(calls),
-            profiles: Arc::new(ProfileCalls::new(link("profiles"))),
+            profiles: Arc::new(ProfileCalls::new(link("profiles"), profile_file)),
             access: Arc::new(Access::new(&token, foundation.metrics)),
             log: settings.log.clone(),
             listeners: Mutex::new(foundation.take_listeners()),
@@ -234,7 +234,8 @@ impl Part for OperatorPart {
             }
             false => None,
         };
-        Ok(Some(Box::new(RunningOperator { server, _recorder: recorder })))
+        let profiles = records.then(|| self.profiles.keep()).flatten();
+        Ok(Some(Box::new(RunningOperator { server, _recorder: recorder, _profiles: profiles })))
     }
 }
 
@@ -242,6 +243,8 @@ impl Part for OperatorPart {
 struct RunningOperator {
     server: AdminServer,
     _recorder: Option<RecorderThread>,
+    /// Dropping it ends the thread that keeps profiles.
+    _profiles: Option<mpsc::Sender<()>>,
 }
 
 impl Running for RunningOperator {

@@ -25,6 +25,9 @@ section! {
         /// operator-history in the folder that systemd names in `STATE_DIRECTORY`; without that,
         /// the history is in memory only.
         history_file: PathBuf = PathBuf::new();
+        /// The file with a CPU profile of each minute of the last seven days, of 64 MiB. It needs a
+        /// program with the feature `profiles`. Empty: none is kept.
+        profile_file: PathBuf = PathBuf::new();
     }
 }
 
@@ -36,6 +39,7 @@ impl std::fmt::Debug for AdminSettings {
             .field("listen", &self.listen)
             .field("token", &token)
             .field("history_file", &self.history_file)
+            .field("profile_file", &self.profile_file)
             .finish()
     }
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use program::Program;
 use serde_json::Value;
@@ -145,6 +145,39 @@ fn a_profile_ends_when_its_client_leaves() {
         })
         .collect();
     assert_eq!(without.len(), 2, "{log}");
+}
+
+#[test]
+fn the_profile_of_a_minute_outlives_kill_9_and_gives_way_to_one_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("profiles");
+    let settings = format!("admin.profile_file = {file:?}\nserver.processes = 2");
+    let server = Server::start(&settings);
+    let stop = AtomicBool::new(false);
+    let path = thread::scope(|scope| {
+        let _stop = StopWhenDropped(&stop);
+        scope.spawn(|| server.load(&stop));
+        find("the profile of this minute", || {
+            let now = SystemTime::UNIX_EPOCH.elapsed().expect("a time after 1970");
+            let path = format!("/admin/profile?at={}", now.as_millis());
+            let graph = server.get(&path);
+            (graph.status == 200 && graph.text().contains("watchfire_sockets::")).then_some(path)
+        })
+    });
+    // With SIGKILL.
+    drop(server);
+    let server = Server::start(&settings);
+    // Each of the two processes answers some of these.
+    for _ in 0..8 {
+        let graph = server.get(&path);
+        assert_eq!((graph.status, graph.header("content-type")), (200, "image/svg+xml"));
+        assert!(graph.text().contains("watchfire_sockets::"));
+    }
+    let functions = server.get(&format!("{path}&functions=true")).json();
+    assert!(functions["functions"].to_string().contains("watchfire_sockets::"), "{functions}");
+    assert_eq!(server.get("/debug/flamegraph?seconds=1&process=0").status, 200);
+    let statuses = ["at=0", "at=-1"].map(|at| server.get(&format!("/admin/profile?{at}")).status);
+    assert_eq!(statuses, [404, 400]);
 }
 
 #[test]

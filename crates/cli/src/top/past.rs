@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use watchfire_operator::answers::{Event, Events, History};
-use watchfire_report::Table;
+use watchfire_operator::answers::{Event, Events, History, ProfiledFunctions};
+use watchfire_report::{Table, units};
 
 use super::charts::{CHARTS, Charts};
 use super::text::{figure, time};
@@ -73,7 +73,19 @@ pub fn about(operator: &Operator, moment: SystemTime) -> anyhow::Result<String> 
     };
     let before = events(1, at)?;
     let around = events(at.saturating_sub(EVENTS_AROUND_MS), at + EVENTS_AROUND_MS)?;
-    Ok(text(at, found.as_ref().map(|(step, history)| (*step, history)), &before, &around))
+    let text = text(at, found.as_ref().map(|(step, history)| (*step, history)), &before, &around);
+    // Most servers keep no profile, and say so with an error.
+    let profile = operator.call_blocking("GET", &format!("/admin/profile?at={at}&functions=true"));
+    Ok(text + &profile.map(|profile| functions(&profile)).unwrap_or_default())
+}
+
+fn functions(ProfiledFunctions { samples, functions }: &ProfiledFunctions) -> String {
+    let mut table = Table::new(["function", "self", "total"]);
+    let part = |of: u64| units::percent(of as f64 / (*samples).max(1) as f64, 1);
+    for (name, own, total) in functions.iter().take(10) {
+        table.push([visible(name), part(*own), part(*total)]);
+    }
+    format!("\nCPU time of the minute, from {samples} samples:\n\n{}", table.terminal())
 }
 
 fn text(at: u64, found: Option<(&str, &History)>, before: &[Event], around: &[Event]) -> String {

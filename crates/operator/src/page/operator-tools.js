@@ -2,10 +2,28 @@
 
 import { guardChanges, showFailure } from './operator-api.js'
 import { button, element, section, select, setText } from './operator-dom.js'
-import { counted, format } from './operator-text.js'
+import { clock, counted, format } from './operator-text.js'
 
 const LEVELS = { error: 'error', warn: 'warn', info: 'info', debug: 'debug', trace: 'trace' }
 const PROFILE_SECONDS = 10
+const OTHER_MACHINE = 'Open the operator’s page of that machine: a flame graph comes from the machine of this address only.'
+
+/** A button that offers the flame graph of the minute of the chosen moment. */
+export function pastProfile(app) {
+  const status = element('span', { className: 'small', role: 'status' })
+  const offer = async () => {
+    const { at, machine } = app.options
+    if (machine !== '') return setText(status, OTHER_MACHINE)
+    try {
+      const href = URL.createObjectURL(await app.api.file('/admin/profile', { at }, 0))
+      const textContent = `Save the flame graph of ${clock(Number(at))}`
+      status.replaceChildren(element('a', { href, download: `flame-graph-${at}.svg`, textContent }))
+    } catch (error) {
+      showFailure(app, status, error, 'Cannot show the flame graph')
+    }
+  }
+  return element('span', { className: 'bar', id: 'past-profile' }, button('Flame graph of the minute', offer), status)
+}
 
 export class Tools {
   element
@@ -54,12 +72,7 @@ export class Tools {
 
   async #profile() {
     const process = this.#process.control.value
-    if (this.#app.options.machine !== '') {
-      return setText(
-        this.#profileStatus,
-        'Open the operator’s page of that machine: a flame graph comes from the machine of this address only.',
-      )
-    }
+    if (this.#app.options.machine !== '') return setText(this.#profileStatus, OTHER_MACHINE)
     this.#record.setAttribute('disabled', '')
     setText(this.#profileStatus, `Process ${process} records for ${PROFILE_SECONDS} s…`)
     try {

@@ -12,6 +12,7 @@ import { HistoryWindow } from './operator-history.js'
 import { Poller } from './operator-poller.js'
 import { CHOICES, ConnectionsView, DetailDialog, TopicsView } from './operator-tables.js'
 import { clock, counted, duration, visible } from './operator-text.js'
+import { pastProfile } from './operator-tools.js'
 import { ClusterView, EventsView, HomeView, LiveView, PagesView, RuntimeView } from './operator-views.js'
 
 const POLL_MS = 1000
@@ -383,7 +384,7 @@ class App {
       const at = new Date(moment.value).getTime()
       this.choose({ at: at > 0 ? String(at) : '', span: '' })
     })
-    const bar = element('div', { className: 'bar ranges' }, choices, element('label', {}, 'Moment ', moment))
+    const bar = element('div', { className: 'bar ranges' }, choices, element('label', {}, 'Moment ', moment), pastProfile(this))
     byId('panels').before(bar)
     return bar
   }
@@ -395,6 +396,7 @@ class App {
     for (const input of this.#range.querySelectorAll('[type=radio]')) input.checked = at === '' && input.value === range
     const moment = /** @type {HTMLInputElement} */ (byId('moment'))
     if (document.activeElement !== moment) moment.value = at ? localTime(Number(at)) : ''
+    byId('past-profile').hidden = at === ''
     const wasHidden = byId('app').hidden
     byId('app').hidden = this.#state === null
     if (this.#state === null) return

@@ -2,6 +2,8 @@
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
@@ -10,9 +12,13 @@ use super::profile::Profile;
 
 /// Samples for each second of CPU time. Not 100, so that work which repeats every 10 ms is not always or never seen.
 const SAMPLES_PER_SECOND: i32 = 99;
+/// The same for the profile of each minute: enough samples of a minute, for a fifth of the cost.
+pub(super) const SAMPLES_PER_SECOND_KEPT: i32 = 19;
 
-/// Whether a profile of this process runs.
+/// Whether someone has a profile of this process, or waits for the profile of each minute to give way.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+/// Whether the profile of each minute runs.
+static IS_KEEPING: AtomicBool = AtomicBool::new(false);
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
@@ -48,21 +54,23 @@ pub struct CpuProfile {
     turn: Turn,
 }
 
-/// The only profile of this process.
-pub(super) struct Turn;
+/// The only profile of its kind in this process.
+pub(super) struct Turn(&'static AtomicBool);
 
 impl Turn {
     pub fn take() -> Result<Turn, ProfileError> {
-        match IS_RUNNING.swap(true, Ordering::Acquire) {
-            true => Err(ProfileError::AlreadyRunning),
-            false => Ok(Turn),
-        }
+        Turn::of(&IS_RUNNING).ok_or(ProfileError::AlreadyRunning)
+    }
+
+    /// `SeqCst`: when two profiles of different kinds begin at the same time, at least one sees the other.
+    fn of(flag: &'static AtomicBool) -> Option<Turn> {
+        (!flag.swap(true, Ordering::SeqCst)).then(|| Turn(flag))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        IS_RUNNING.store(false, Ordering::Release);
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
@@ -73,8 +81,27 @@ impl CpuProfile {
     }
 
     pub(super) fn start_in(turn: Turn) -> Result<Self, ProfileError> {
+        // The profile of each minute sees that this one waits.
+        while IS_KEEPING.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        CpuProfile::start_with(turn, SAMPLES_PER_SECOND)
+    }
+
+    /// Starts a profile that is to end when another one is wanted. `None`: another one runs.
+    pub(super) fn start_kept() -> Result<Option<Self>, ProfileError> {
+        let turn = Turn::of(&IS_KEEPING).filter(|_| !CpuProfile::is_wanted());
+        turn.map(|turn| CpuProfile::start_with(turn, SAMPLES_PER_SECOND_KEPT)).transpose()
+    }
+
+    /// Whether someone wants a profile of this process.
+    pub(super) fn is_wanted() -> bool {
+        IS_RUNNING.load(Ordering::SeqCst)
+    }
+
+    fn start_with(turn: Turn, samples_per_second: i32) -> Result<Self, ProfileError> {
         prepare()?;
-        let guard = ProfilerGuardBuilder::default().frequency(SAMPLES_PER_SECOND).build();
+        let guard = ProfilerGuardBuilder::default().frequency(samples_per_second).build();
         let guard = guard.map_err(profiler_error)?;
         Ok(CpuProfile { guard, turn })
     }

@@ -4,7 +4,7 @@
 //! the handler of the signal notes its stack. Nothing runs otherwise.
 //!
 //! [`CpuProfile`] takes a profile. [`Profile`] is the result, which `pprof_format` and `flame_graph` write. A `Job`
-//! takes one on a thread, and [`ProfileCalls`] answers the operator.
+//! takes one on a thread, and [`ProfileCalls`] answers the operator. `kept` has a profile of each minute.
 
 #[cfg(feature = "profiles")]
 mod cpu_profile;
@@ -12,8 +12,12 @@ mod cpu_profile;
 mod flame_graph;
 #[cfg(feature = "profiles")]
 mod job;
+#[cfg(feature = "profiles")]
+mod kept;
 #[cfg(any(test, feature = "profiles"))]
 mod messages;
+#[cfg(feature = "profiles")]
+mod minute_ring;
 #[cfg(not(feature = "profiles"))]
 mod not_built;
 #[cfg(feature = "profiles")]

@@ -1,6 +1,7 @@
 //! Without the feature `profiles`, requests for profiles say so.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
 
 use axum::Router;
 use axum::response::Response;
@@ -18,14 +19,22 @@ pub(crate) struct ProfileCalls {
 }
 
 impl ProfileCalls {
-    pub fn new(link: PartLink) -> Self {
+    pub fn new(link: PartLink, file: PathBuf) -> Self {
+        if !file.as_os_str().is_empty() {
+            tracing::warn!("cannot use admin.profile_file. {NOT_BUILT}");
+        }
         ProfileCalls { link }
+    }
+
+    pub fn keep(&self) -> Option<mpsc::Sender<()>> {
+        None
     }
 
     pub fn routes(self: Arc<Self>) -> Router {
         Router::new()
             .route("/debug/pprof/profile", get(not_built))
             .route("/debug/flamegraph", get(not_built))
+            .route("/admin/profile", get(not_built))
     }
 }
 

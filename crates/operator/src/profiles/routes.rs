@@ -1,9 +1,10 @@
-//! The operator's calls for profiles: `/debug/pprof/profile` and `/debug/flamegraph`.
+//! The operator's calls for profiles: `/debug/pprof/profile`, `/debug/flamegraph`, and `/admin/profile` for kept ones.
 //!
 //! Several processes share the operator's listener, and any of them may answer. With `process=`, the answering
 //! process has that one take the profile: it sends [`Call::Start`], and asks for the result with [`Call::Take`].
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,6 +21,7 @@ use watchfire_types::NodeId;
 
 use super::cpu_profile::ProfileError;
 use super::job::Job;
+use super::kept;
 use super::messages::{Call, Format, Started, Taken};
 use crate::refusal::{Params, Refusal};
 
@@ -34,6 +36,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct ProfileCalls {
     link: PartLink,
+    /// The file of kept profiles; empty for none.
+    file: PathBuf,
     /// The profile that another process has asked for last.
     asked: Mutex<Option<(u64, Job)>>,
 }
@@ -60,9 +64,22 @@ struct ProfileParams {
     process: Option<u16>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptParams {
+    at: u64,
+    #[serde(default)]
+    functions: bool,
+}
+
 impl ProfileCalls {
-    pub fn new(link: PartLink) -> Self {
-        ProfileCalls { link, asked: Mutex::default() }
+    pub fn new(link: PartLink, file: PathBuf) -> Self {
+        ProfileCalls { link, file, asked: Mutex::default() }
+    }
+
+    /// Keeps a profile of each minute, if there is a file for it, until the sender is dropped.
+    pub fn keep(&self) -> Option<mpsc::Sender<()>> {
+        (!self.file.as_os_str().is_empty()).then(|| kept::start(self.file.clone())).flatten()
     }
 
     /// The routes, without the check of the token.
@@ -70,6 +87,7 @@ impl ProfileCalls {
         Router::new()
             .route("/debug/pprof/profile", get(pprof))
             .route("/debug/flamegraph", get(flame_graph))
+            .route("/admin/profile", get(kept_profile))
             .with_state(self)
     }
 
@@ -217,6 +235,22 @@ fn start(seconds: u64, format: Format, process: NodeId) -> Result<Job, ProfileEr
 async fn take(mut job: Job) -> Result<Vec<u8>, Refusal> {
     let ended = || no_profile("the thread of the profile ended".to_owned());
     Ok((&mut job.result).await.map_err(|_| ended())??)
+}
+
+/// Any process of the machine reads the file.
+async fn kept_profile(
+    State(calls): State<Arc<ProfileCalls>>,
+    Params(KeptParams { at, functions }): Params<KeptParams>,
+) -> Result<Response, Refusal> {
+    let read = move || kept::answer(&calls.file, at, functions);
+    let answer = tokio::task::spawn_blocking(read).await.ok().flatten();
+    let message =
+        "No profile of this time is kept. Set admin.profile_file to keep one of each minute.";
+    let (status, message) = (StatusCode::NOT_FOUND, message.into());
+    let answer = answer.ok_or(Refusal { status, reason: "not found", message })?;
+    let kind = if functions { "application/json" } else { "image/svg+xml" };
+    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, answer).into_response())
 }
 
 async fn pprof(
