@@ -45,6 +45,7 @@ mod operator;
 mod page_clients;
 mod progress;
 mod publish;
+mod report;
 mod secret;
 mod serve;
 mod serving;
@@ -104,6 +105,8 @@ enum Verb {
     Doctor(doctor::Arguments),
     /// Watch a running server in the terminal: figures, connections, topics, processes, events.
     Top(top::Arguments),
+    /// Draw a chart of past days from rows that the operator's page has saved.
+    Report(report::Arguments),
     /// Put sprites on this desktop (X11, or XWayland) that neighbours throw to each other, until Ctrl-C.
     Sprites(sprites::Arguments),
     /// Check whether a server answers; the exit code is 0 if it does.
@@ -156,6 +159,7 @@ pub fn run() -> ExitCode {
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Top(arguments) => top::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Sprites(arguments) => sprites::run(&arguments),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),

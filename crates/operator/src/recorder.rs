@@ -125,6 +125,9 @@ impl Recorder {
         self.sampler.retain(|node| cluster.is_up(node));
         let missing = cluster.missing();
         self.note_certificate(&sample.row);
+        for (kind, text) in self.calls.server.metrics_page.take_events() {
+            self.calls.note(kind, &text);
+        }
 
         let mut record = self.calls.record.lock();
         let changes = record.watch.look(&Look {

@@ -25,6 +25,7 @@ use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, Elsewhere, PageFeature,
     PageRules, ReplicatedPages,
 };
+use crate::page_loads::PageLoads;
 use crate::people::People;
 use crate::rooms::RoomFeature;
 use crate::settings::{
@@ -152,6 +153,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let shared = Shared::new(foundation)?;
     let mut parts: Vec<Arc<dyn Part>> = vec![
         Arc::new(shared.services()?),
+        shared.loads.clone(),
         Arc::new(shared.page_feature()),
         Arc::new(shared.sprite_feature()),
     ];
@@ -174,13 +176,14 @@ struct Shared<'a> {
     pages: Arc<ReplicatedPages>,
     elsewhere: Arc<Elsewhere>,
     people: Arc<People>,
+    loads: Arc<PageLoads>,
     /// Where browsers reach STUN; empty while nothing answers there.
     stun_address: Arc<OnceLock<Announced>>,
 }
 
 impl<'a> Shared<'a> {
     fn new(foundation: &'a Foundation<'a>) -> Result<Self, PagesError> {
-        let PageSettings { deny_file, .. } = foundation.settings.section();
+        let PageSettings { deny_file, count_referrers, .. } = foundation.settings.section();
         let deny_list = Arc::new(DenyList::open(&deny_file).map_err(PagesError::DenyFile)?);
         let named = neighbours::origins(&foundation.settings.section())?;
         let availability = availability(foundation, !named.is_empty());
@@ -201,6 +204,11 @@ impl<'a> Shared<'a> {
             pages: Arc::new(pages),
             elsewhere: Arc::default(),
             people: Arc::new(People::new(foundation.link(PartName::new("people", 1)))),
+            loads: Arc::new(PageLoads::new(
+                foundation.link(PartName::new("page_loads", 1)),
+                foundation.secret,
+                count_referrers,
+            )),
             stun_address: Arc::default(),
         })
     }
@@ -232,6 +240,7 @@ impl<'a> Shared<'a> {
             warns_of_local_stun: AtomicBool::new(false),
             metrics: (*metrics).clone(),
             sites: Arc::new(SiteHosts::new(&settings.section())?),
+            loads: self.loads.clone(),
             public_url: settings.server.public_url.clone(),
             report: page_settings.report,
             has_rooms: self.has_rooms(),
@@ -338,6 +347,7 @@ struct PageServices {
     warns_of_local_stun: AtomicBool,
     metrics: Arc<Metrics>,
     sites: Arc<SiteHosts>,
+    loads: Arc<PageLoads>,
     public_url: String,
     report: String,
     has_rooms: bool,
@@ -347,7 +357,7 @@ struct PageServices {
 
 impl Part for PageServices {
     fn routes(self: Arc<Self>) -> Router {
-        sites::app_routes(self.sites.clone(), &self.public_url)
+        sites::app_routes(self.sites.clone(), &self.public_url, self.loads.clone())
     }
 
     /// Answers the hosts of sites with their shell only.

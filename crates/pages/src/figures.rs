@@ -17,6 +17,9 @@ const fn figure(name: &'static str, kind: FigureKind) -> Figure {
 pub(crate) const FIGURES: &[Figure] = &[
     figure("pages_open", Sum(Series::all("watchfire_pages_open"))),
     figure("pages_available", Sum(Series::all("watchfire_pages_available"))),
+    figure("page_loads", Rate(Series::all("watchfire_page_loads"))),
+    figure("page_sessions", Rate(Series::all("watchfire_page_sessions"))),
+    figure("page_visitors", Sum(Series::all("watchfire_page_visitors"))),
     figure("relayed_bytes", Rate(Series::all("watchfire_pages_relayed_bytes"))),
     figure("relay_p99", Quantile("watchfire_pages_relay_seconds", 0.99)),
     figure(

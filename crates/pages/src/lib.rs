@@ -21,6 +21,7 @@ mod format;
 mod gateway;
 mod neighbours;
 mod page;
+mod page_loads;
 mod people;
 mod rooms;
 mod settings;

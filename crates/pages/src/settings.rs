@@ -202,6 +202,9 @@ section! {
         /// Whether `GET /status` shows everyone how many people are here, how many pages are
         /// available, and for how long the server has run. Nothing on that page identifies anyone.
         status_page: bool = false;
+        /// Whether `watchfire_page_referrers_total` counts loads by the host of the page with the link, for at most
+        /// 32 hosts a day. The host may say who came, as that of a small group's own site does.
+        count_referrers: bool = false;
         /// How long the server remembers when a page was last available. It tells this to visitors
         /// of a page that is unavailable. Kept in memory, for at most 100,000 pages. `"0s"` turns
         /// it off.

@@ -30,6 +30,7 @@ const API_KEY: &str = "a-key-of-this-test";
 fn start() -> RunningServer {
     let mut settings = settings();
     settings.section_mut::<watchfire_pages::RoomSettings>().open_rooms = true;
+    settings.section_mut::<watchfire_pages::PageSettings>().count_referrers = true;
     settings.section_mut::<watchfire_api::ApiSettings>().key = API_KEY.into();
     // Nothing listens there.
     settings.section_mut::<watchfire_pages::NeighbourSettings>().servers =

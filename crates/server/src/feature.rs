@@ -362,6 +362,13 @@ pub trait Part: Send + Sync {
     /// Writes the part's own counts.
     fn write_metrics(&self, _writer: &mut MetricWriter) {}
 
+    /// Takes what happened since the last call, for the operator's record: kinds of events and their texts. The first
+    /// process of a machine calls this once a second.
+    #[doc(hidden)]
+    fn take_events(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Sees all parts of the server, before any process can send to them.
     #[doc(hidden)]
     fn see_all(&self, _parts: &[Arc<dyn Part>]) {}

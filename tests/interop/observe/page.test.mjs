@@ -1,13 +1,14 @@
 // The operator's page in a real browser: what it shows of clients, and what clients cannot do to it.
 
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { after, before, test } from 'node:test'
 
 import { startServer } from '../browser/page-driver.mjs'
 import { checkAccessibility, describeResult } from '../lib/accessibility.mjs'
 import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { ROOMS } from '../lib/server.mjs'
+import { ROOMS, binary } from '../lib/server.mjs'
 import { connect, freshTopic, variantsWhere } from '../lib/test-client.mjs'
 
 const TABS = ['Home', 'Live', 'Connections', 'Topics', 'Pages and blocks', 'Cluster', 'Runtime', 'Events']
@@ -353,6 +354,19 @@ test('each neighbour of the settings has a row in a table, and all other servers
   const table = tab.getByRole('table', { name: 'Neighbours' })
   await table.getByRole('row', { name: 'http://127.0.0.1:1 silent 0 0 0 B 0 B 0 B' }).waitFor()
   await table.getByRole('row', { name: 'other – 0 0 0 B 0 B 0 B' }).waitFor()
+  assert.deepEqual(pageErrors, [])
+})
+
+test('page loads are in the chart of people, and watchfire report draws the rows that the page saves', async (t) => {
+  const server = await startServer(t)
+  const { tab, pageErrors } = await open(t, await server.admin('/#live'))
+  await chart(tab, /^People, memory and CPU, .*Connected: now 0,/).waitFor()
+  for (let n = 0; n < 5; n++) assert.ok((await fetch(server.http('/'))).ok)
+  await chart(tab, /^People, memory and CPU, .*Page loads: .*highest [1-9][\d.]*\/s\. Memory: now [\d.]+ MiB,/).waitFor()
+  const saved = tab.waitForEvent('download')
+  await tab.getByRole('button', { name: 'Save the rows as CSV' }).click()
+  const page = execFileSync(binary('watchfire'), ['report', await (await saved).path(), '--output', '-'])
+  assert.match(String(page), /Page loads a minute/)
   assert.deepEqual(pageErrors, [])
 })
 

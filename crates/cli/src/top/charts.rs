@@ -29,7 +29,9 @@ pub enum Unit {
     Seconds,
 }
 
-const COUNT: usize = 8;
+const COUNT: usize = 10;
+/// The first of [`CHARTS`] are on the first screen, for which a small terminal has no more room.
+pub const ON_HOME: usize = 8;
 
 pub const CHARTS: [Chart; COUNT] = [
     Chart {
@@ -50,6 +52,8 @@ pub const CHARTS: [Chart; COUNT] = [
         top_min: 0.0,
     },
     Chart { title: "queued", unit: Unit::Bytes, columns: &["queued_bytes"], top_min: 0.0 },
+    Chart { title: "page loads", unit: Unit::Rate, columns: &["page_loads"], top_min: 0.0 },
+    Chart { title: "visitors", unit: Unit::Count, columns: &["page_visitors"], top_min: 0.0 },
 ];
 
 /// The last rows of the history, in the order of time.

@@ -23,6 +23,7 @@ mod neighbours;
 mod networks;
 mod outputs;
 mod pages;
+mod report;
 mod security_guide;
 mod serving;
 mod sharing;

@@ -54,6 +54,12 @@ impl MetricsPage {
         snapshots
     }
 
+    /// Takes the events of the parts of this process.
+    pub fn take_events(&self) -> Vec<(&'static str, String)> {
+        let parts = self.parts.get().into_iter().flatten().filter_map(Weak::upgrade);
+        parts.flat_map(|part| part.take_events()).collect()
+    }
+
     fn snapshot(&self) -> Snapshot {
         let mut writer = MetricWriter::default();
         let parts = self.parts.get().into_iter().flatten();

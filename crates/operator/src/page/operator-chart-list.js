@@ -1,6 +1,9 @@
 // All charts of the page: which columns of the history each shows, and under which names.
 
-/** `columns` has the names of the columns, in the order of the legend. `kind` says how their values are written. */
+/**
+ * `columns` has the names of the columns, in the order of the legend. `kind` says how their values are written. A column
+ * with a kind of its own is drawn as a share of its highest value.
+ */
 const chart = (title, kind, columns) => ({ title, kind, columns })
 
 const CONNECTIONS = chart('Connections', 'count', {
@@ -20,6 +23,12 @@ const QUEUED = chart('Queued bytes', 'bytes', { queued_bytes: 'All connections',
 export const HOME_CHARTS = [CONNECTIONS, MESSAGES, BYTES, BROADCAST, CPU, BUSY, MEMORY, QUEUED]
 
 export const LIVE_CHARTS = [
+  chart('People, memory and CPU', 'share', {
+    clients_websocket: ['Connected', 'count'],
+    page_loads: ['Page loads', 'rate'],
+    resident_bytes: ['Memory', 'bytes'],
+    cpu: ['CPU', 'cores'],
+  }),
   CONNECTIONS,
   chart('Joins', 'rate', { joins: 'Joins', joins_refused: 'Refused' }),
   MESSAGES,
@@ -49,6 +58,8 @@ export const LIVE_CHARTS = [
 ]
 
 export const PAGE_CHARTS = [
+  chart('Page loads', 'rate', { page_loads: 'Page loads', page_sessions: 'Sessions' }),
+  chart('Visitors of the day', 'count', { page_visitors: 'Visitors' }),
   chart('Pages', 'count', { pages_open: 'Open', pages_available: 'Available' }),
   chart('Relayed bytes', 'byte_rate', { relayed_bytes: 'Relayed' }),
   chart('Relay time', 'seconds', { relay_p99: 'p99' }),

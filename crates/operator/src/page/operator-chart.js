@@ -108,14 +108,15 @@ export class Chart {
     this.#title = title
     this.#kind = kind
     this.#crosshair = crosshair
-    this.#series = Object.entries(columns).map(([column, name], index) => {
+    this.#series = Object.entries(columns).map(([column, names], index) => {
+      const [name, own] = [names].flat()
       const value = element('b')
       const swatch = svg(
         'svg',
         { class: `swatch series-${index + 1}`, width: 16, height: 8, 'aria-hidden': 'true' },
         svg('line', { x1: 0, y1: 4, x2: 16, y2: 4 }),
       )
-      return { column, name, value, item: element('li', {}, swatch, `${name} `, value) }
+      return { column, name, kind: own ?? kind, isShare: own !== undefined, value, item: element('li', {}, swatch, `${name} `, value) }
     })
     this.#plot = svg('svg', { class: 'plot', role: 'img', tabindex: 0 }, this.#grid, this.#markLayer, this.#lines, this.#pointer)
     const legend = element('ul', { className: 'legend' }, ...this.#series.map(({ item }) => item))
@@ -165,7 +166,7 @@ export class Chart {
     this.#draw({ ...input, fromMs, rows, visible })
     const isCurrent = history.lastMs > toMs - 5 * history.stepMs
     const parts = visible.map(({ series, summary: { now, lowest, highest } }) => {
-      const written = (value) => format(this.#kind, value)
+      const written = (value) => format(series.kind, value)
       const current = isCurrent && now !== null ? `now ${written(now)}` : 'no current value'
       return `${series.name}: ${current}, lowest ${written(lowest)}, highest ${written(highest)}.`
     })
@@ -182,7 +183,11 @@ export class Chart {
     const bottom = height - BOTTOM
     const top = ticks[ticks.length - 1]
     const y = (value) => bottom - (Math.min(value, top) / top) * (bottom - TOP)
-    this.#drawn = { x, y, rows, visible, fromMs, toMs, right, bottom, marks }
+    for (const each of visible) {
+      const all = each.series.isShare ? each.summary.highest || 1 : 1
+      each.y = (value) => y(value / all)
+    }
+    this.#drawn = { x, rows, visible, fromMs, toMs, right, bottom, marks }
 
     const horizontal = ticks.flatMap((tick) => [
       svg('line', { x1: LEFT, x2: right, y1: y(tick), y2: y(tick) }),
@@ -197,11 +202,12 @@ export class Chart {
 
     // One row may be late or missing. After two, a line would claim values that nobody measured.
     const gapMs = 2.5 * history.stepMs
-    const lines = visible.map(({ series, index }) => {
+    const lines = visible.map(({ series, index, y }) => {
       const number = this.#series.indexOf(series) + 1
       return svg('path', { class: `series-${number}`, d: pathOf(rows, index, x, y, gapMs) })
     })
-    if (visible.length === 1) lines.unshift(svg('path', { class: 'area', d: areaOf(rows, visible[0].index, x, y, gapMs, bottom) }))
+    if (visible.length === 1)
+      lines.unshift(svg('path', { class: 'area', d: areaOf(rows, visible[0].index, x, visible[0].y, gapMs, bottom) }))
     this.#lines.replaceChildren(...lines)
     this.#drawPointer()
   }
@@ -223,17 +229,19 @@ export class Chart {
   /** The crosshair, and in the legend the values at its time or the newest ones. */
   #drawPointer() {
     if (!this.#drawn || this.element.hidden) return
-    const { x, y, visible, bottom } = this.#drawn
+    const { x, visible, bottom } = this.#drawn
     const row = this.#rowAt(this.#crosshair.timeMs)
     const isPointing = this.#crosshair.timeMs !== null && row !== null
     const values = isPointing ? row : this.#drawn.rows.at(-1)
-    for (const { series, index } of visible) setText(series.value, format(this.#kind, values?.[index] ?? NaN))
+    for (const { series, index } of visible) setText(series.value, format(series.kind, values?.[index] ?? NaN))
     setText(this.#time, isPointing ? this.#describeTime(row[0]) : '')
     if (!isPointing) return this.#pointer.replaceChildren()
     const at = x(row[0])
     const dots = visible
       .filter(({ index }) => Number.isFinite(row[index]))
-      .map(({ series, index }) => svg('circle', { class: `series-${this.#series.indexOf(series) + 1}`, cx: at, cy: y(row[index]), r: 3.5 }))
+      .map(({ series, index, y }) =>
+        svg('circle', { class: `series-${this.#series.indexOf(series) + 1}`, cx: at, cy: y(row[index]), r: 3.5 }),
+      )
     const from = Math.max(x(this.#spanFromMs ?? row[0]), LEFT)
     const span = svg('rect', { x: Math.min(from, at), width: Math.abs(at - from), y: TOP - 6, height: bottom - TOP + 6 })
     this.#pointer.replaceChildren(span, svg('line', { x1: at, x2: at, y1: TOP - 6, y2: bottom }), ...dots)
@@ -298,7 +306,7 @@ export class Chart {
     const from = row ? rows.indexOf(row) : last
     const next = rows[Math.min(Math.max(from + steps[event.key], 0), last)]
     this.#crosshair.set(next[0])
-    const values = this.#drawn.visible.map(({ series, index }) => `${series.name} ${format(this.#kind, next[index] ?? NaN)}`)
+    const values = this.#drawn.visible.map(({ series, index }) => `${series.name} ${format(series.kind, next[index] ?? NaN)}`)
     this.#crosshair.announce(`${this.#describeTime(next[0])}: ${values.join(', ')}`)
   }
 }

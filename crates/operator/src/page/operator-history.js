@@ -46,6 +46,12 @@ export class HistoryWindow {
     return true
   }
 
+  /** The rows for a spreadsheet, and for `watchfire report`: times in UTC, and an empty cell for a missing value. */
+  csv() {
+    const lines = this.#rows.map(([ms, ...values]) => [new Date(ms).toISOString(), ...values].join())
+    return [`time,${this.#columns.join()}`, ...lines, ''].join('\n')
+  }
+
   #dropOld() {
     const oldest = this.lastMs - this.windowMs
     const outside = this.#rows.findIndex(([ms]) => ms >= oldest)

@@ -4,7 +4,7 @@ import { showFailure } from './operator-api.js'
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
 import { Actions } from './operator-connection.js'
-import { Facts, KeyedChildren, Meter, Table, element, figure, numbers, section, setAttribute, setText, view } from './operator-dom.js'
+import { Facts, KeyedChildren, Meter, Table, button, element, figure, numbers, section, setAttribute, setText, view } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
 
@@ -38,17 +38,28 @@ class ChartGrid {
   }
 }
 
-/** The view Live: only charts. */
+/** The view Live: charts, and their rows as a file. */
 export class LiveView {
   element
   #grid
+  #history
 
   constructor(crosshair) {
     this.#grid = new ChartGrid(LIVE_CHARTS, crosshair)
-    this.element = view('Live', this.#grid.element)
+    const save = button('Save the rows as CSV', () => this.#save())
+    this.element = view('Live', this.#grid.element, element('p', {}, save))
+  }
+
+  #save() {
+    const href = URL.createObjectURL(new Blob([this.#history.csv()], { type: 'text/csv' }))
+    const day = new Date(this.#history.lastMs).toISOString().slice(0, 10)
+    element('a', { href, download: `watchfire-${day}.csv` }).click()
+    // The browser reads it after the click.
+    setTimeout(() => URL.revokeObjectURL(href), 60_000)
   }
 
   update(model) {
+    this.#history = model.moment?.history ?? model.histories[model.options.range]
     this.#grid.update(model, model.options.range, model.moment)
   }
 }

@@ -1,14 +1,16 @@
 //! The paths of the web client, and its files.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 
 use super::hosts::SiteHosts;
+use crate::page_loads::PageLoads;
 use crate::web_client::{HTML, PublicIndex, find, respond};
 
 /// The policy of the app: only its own code runs, and nothing that it shows can send data out.
@@ -45,10 +47,11 @@ struct App {
     hosts: Arc<SiteHosts>,
     /// `None` on a server that does not know its public address.
     index: Option<PublicIndex>,
+    loads: Arc<PageLoads>,
 }
 
 /// The paths of the web client, and its files. `public_url` is `server.public_url`.
-pub(crate) fn routes(hosts: Arc<SiteHosts>, public_url: &str) -> Router {
+pub(crate) fn routes(hosts: Arc<SiteHosts>, public_url: &str, loads: Arc<PageLoads>) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/chat", get(index))
@@ -57,7 +60,7 @@ pub(crate) fn routes(hosts: Arc<SiteHosts>, public_url: &str) -> Router {
         .route("/frame", get(frame))
         .route("/receive", post(refuse_shared).fallback(asset))
         .fallback(asset)
-        .with_state(Arc::new(App { hosts, index: PublicIndex::new(public_url) }))
+        .with_state(Arc::new(App { hosts, index: PublicIndex::new(public_url), loads }))
 }
 
 /// Refuses content from the share sheet of a phone, which a browser without the app's service worker sends here. Its body is
@@ -66,8 +69,17 @@ async fn refuse_shared() -> impl IntoResponse {
     (StatusCode::SEE_OTHER, [(header::LOCATION, NOT_RECEIVED), (header::CONNECTION, "close")])
 }
 
-async fn index(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    shell(&app, &headers)
+async fn index(
+    State(app): State<Arc<App>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    method: Method,
+    headers: HeaderMap,
+) -> Response {
+    let response = shell(&app, &headers);
+    if method == Method::GET && response.status() == StatusCode::OK {
+        app.loads.count(from.ip(), &headers);
+    }
+    response
 }
 
 fn shell(app: &App, headers: &HeaderMap) -> Response {

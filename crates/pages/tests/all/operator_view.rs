@@ -1,9 +1,12 @@
 //! The operator's view: figures over time, connections, topics, events, and the page.
 
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 use watchfire::{RunningServer, Settings};
 use watchfire_operator::AdminSettings;
 use watchfire_testkit::{Answer, Client, Request, eventually, find};
@@ -103,6 +106,43 @@ fn the_state_has_the_figures_of_the_last_second() {
     assert!(later["rows"][0][0].as_u64().unwrap() > after);
     assert_eq!(read(&server, "/admin/events")["events"][0]["kind"], "start");
     assert_eq!(metric(&server, "watchfire_trouble{kind=\"shard_busy\"}"), 0);
+}
+
+#[test]
+fn loads_of_visitors_are_counted_and_recorded_without_who_they_are() {
+    let mut settings = settings();
+    settings.section_mut::<watchfire_pages::PageSettings>().count_referrers = true;
+    let server = start(settings);
+    read_until(&server, "/admin/state", |state| state["latest"]["page_loads"].is_number());
+    for (client, agent) in (1..=4).flat_map(|client| [(client, "Firefox"), (client, "Chromium")]) {
+        for line in ["GET /", "GET /p/any", "HEAD /", "GET /frame", "GET /none", "GET /link.png"] {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.bind(&SocketAddr::from(([127, 0, 0, client], 0)).into()).unwrap();
+            socket.connect(&server.address().into()).unwrap();
+            let head = format!(
+                "{line} HTTP/1.1\r\nhost: a\r\nuser-agent: {agent}\r\n\
+                 referer: https://news.example/1\r\nconnection: close\r\n\r\n"
+            );
+            (&socket).write_all(head.as_bytes()).unwrap();
+            (&socket).read_to_end(&mut Vec::new()).unwrap();
+        }
+    }
+    // With one salt in 150, two of eight visitors share a register of the sketch.
+    read_until(&server, "/admin/history", |history| {
+        let highest = |name: &str| {
+            let mut columns = history["columns"].as_array().unwrap().iter();
+            let at = 1 + columns.position(|column| column == name).unwrap();
+            let rows = history["rows"].as_array().unwrap().iter();
+            rows.filter_map(|row| row[at].as_f64()).fold(0.0, f64::max)
+        };
+        highest("page_visitors") >= 7.0 && highest("page_loads").min(highest("page_sessions")) > 0.0
+    });
+    for (name, count) in [("loads", 16), ("sessions", 8), ("referrers", 16)] {
+        let label = if name == "referrers" { "{host=\"news.example\"}" } else { "" };
+        assert_eq!(metric(&server, &format!("watchfire_page_{name}_total{label}")), count);
+    }
+    let all = support::metrics(&server);
+    assert!(!all.contains("127.0.0.") && !all.contains("Firefox"), "{all}");
 }
 
 #[test]

@@ -8,13 +8,13 @@ use watchfire_operator::answers::{LimitUse, State};
 use super::Theme;
 use super::rows::{put, put_right};
 use crate::operator::amount;
-use crate::top::charts::CHARTS;
+use crate::top::charts::{CHARTS, ON_HOME};
 use crate::top::session::Session;
 use crate::top::text::{figure, span_between};
 
 /// Charts beside each other.
 const CHART_COLUMNS: u16 = 2;
-const CHART_ROWS: u16 = (CHARTS.len() as u16).div_ceil(CHART_COLUMNS);
+const CHART_ROWS: u16 = (ON_HOME as u16).div_ceil(CHART_COLUMNS);
 /// Columns of the title and the value of a chart that has one row.
 const CHART_TEXT: u16 = 22;
 const STEPS: f64 = 1_000.0;
@@ -96,7 +96,7 @@ fn draw_charts(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme
     if height == 0 {
         return;
     }
-    for (index, chart) in CHARTS.iter().enumerate() {
+    for (index, chart) in CHARTS.iter().take(ON_HOME).enumerate() {
         let (row, column) = (index as u16 / CHART_COLUMNS, index as u16 % CHART_COLUMNS);
         let cell = Rect {
             x: area.x + column * width,
