@@ -145,9 +145,10 @@ fn figures_in_texts_are_those_of_the_pages() {
             let measured = cell(&page, row, column).and_then(number);
             let start = before.rfind(|c: char| !matches!(c, '0'..='9' | '.' | ','));
             let written = number(&before[start.map_or(0, |at| at + 1)..]);
-            let is_same = measured.zip(written).is_some_and(|((measured, _), (written, places))| {
-                (measured - written).abs() <= 0.5001 * 10f64.powi(-places)
-            });
+            let is_same =
+                measured.zip(written).is_some_and(|((measured, _), (written, places))| {
+                    (measured - written).abs() <= 0.5001 * 10f64.powi(-places)
+                });
             if !is_same {
                 wrong.push(format!("{file}: {written:?} is not {measured:?} of {mark}"));
             }

@@ -4,7 +4,20 @@ import { showFailure } from './operator-api.js'
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
 import { Actions } from './operator-connection.js'
-import { Facts, KeyedChildren, Meter, Table, button, element, figure, numbers, section, setAttribute, setText, view } from './operator-dom.js'
+import {
+  Facts,
+  KeyedChildren,
+  Meter,
+  Table,
+  button,
+  element,
+  figure,
+  numbers,
+  section,
+  setAttribute,
+  setText,
+  view,
+} from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
 

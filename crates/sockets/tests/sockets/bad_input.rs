@@ -174,20 +174,20 @@ fn requests_that_arrive_while_the_event_loop_is_late_are_answered() {
     server.eventually("all are accepted", |totals| totals.connections_now == 600);
     let (started, has_started) = mpsc::channel();
     let (sent, all_sent) = mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            server.on_shard(0, move |_, _| {
-                started.send(()).unwrap();
-                receive(&all_sent);
-                std::thread::sleep(timeout * 3 / 2);
-            });
-        });
+    let sending = std::thread::spawn(move || {
         receive(&has_started);
         for client in &mut clients {
             client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
         }
         sent.send(()).unwrap();
+        clients
     });
+    server.on_shard(0, move |_, _| {
+        started.send(()).unwrap();
+        receive(&all_sent);
+        std::thread::sleep(timeout * 3 / 2);
+    });
+    let mut clients = sending.join().unwrap();
     for client in &mut clients {
         assert_eq!(client.read_response().0, 200);
     }
