@@ -23,6 +23,8 @@
 //! of the order that another host recorded (`store/start_order.rs`); the rest follows (`download/start.rs`). The order comes
 //! with the first hashes.
 //!
+//! The next layers of an image are fetched before a client asks for them (`download/ahead.rs`).
+//!
 //! A blob of one block is sent as a whole. A holder that does not send it is not named to the same host again; when
 //! no other holder is left, that host gets the lease. A host that is asked for a blob which it has no more tells the
 //! coordinator. When nothing arrives at any host for 2 s (10 s while this host receives other blobs), or the asked hosts
