@@ -258,8 +258,12 @@ describe('a fault in a server under load is named', { timeout: 1_200_000 }, () =
   it('NATS that refuses messages', { skip: whyNoNats }, async () => {
     await buildNats()
     const file = path.join(folder, 'nats.conf')
+    // The server reloads no file that lacks the name which it has from its arguments.
     const configure = (permissions) =>
-      writeFileSync(file, `authorization { users: [{ user: watchfire, password: x, permissions: { publish: ${permissions} } }] }`)
+      writeFileSync(
+        file,
+        `server_name: nats-0\nauthorization { users: [{ user: watchfire, password: x, permissions: { publish: ${permissions} } }] }`,
+      )
     configure('{ allow: ">" }')
     const [nats] = await startNats(1, ['-c', file])
     const reload = (permissions) => {
