@@ -133,10 +133,8 @@ impl<T: SocketHandler> EventLoop<T> {
                 let due = self.sweep.timeout_of(record, self.sockets.tick);
                 let largest = &mut self.sweep.queued_bytes_largest;
                 *largest = queued_bytes.max(*largest);
-                match due {
-                    None => {}
-                    Some(Timeout::Heartbeat) => self.send_heartbeat(id),
-                    Some(_) => self.check_late(id),
+                if let Some(due) = due.and_then(|due| self.due_after_read(id, due)) {
+                    self.apply_timeout(id, due);
                 }
             }
             self.sweep.next += 1;
@@ -157,11 +155,16 @@ impl<T: SocketHandler> EventLoop<T> {
         self.sockets.count().queued_bytes_largest.set(largest as u64);
     }
 
-    /// Ends a socket if it is late. This loop may be late instead, and not have read yet what the client sent in time.
-    fn check_late(&mut self, id: SocketId) {
+    /// The timeout that is still due when the socket is read: this loop may be late, and not the client.
+    fn due_after_read(&mut self, id: SocketId, due: Timeout) -> Option<Timeout> {
+        if due == Timeout::Heartbeat {
+            return Some(due);
+        }
         self.read(id, false);
-        let Some(record) = self.sockets.slab.get(id) else { return };
-        let Some(due) = self.sweep.timeout_of(record, self.sockets.tick) else { return };
+        self.sweep.timeout_of(self.sockets.slab.get(id)?, self.sockets.tick)
+    }
+
+    fn apply_timeout(&mut self, id: SocketId, due: Timeout) {
         match due {
             Timeout::Ended => self.sockets.disconnect(id),
             Timeout::LateProxyHeader => {
@@ -171,19 +174,17 @@ impl<T: SocketHandler> EventLoop<T> {
                 self.sockets.count().head_errors.add(1);
                 self.refuse(id, 408, "the request's head took too long");
             }
-            Timeout::Heartbeat => self.send_heartbeat(id),
+            Timeout::Heartbeat => {
+                let tick = self.sockets.tick;
+                if let Some(record) = self.sockets.slab.get_mut(id) {
+                    record.seen = tick;
+                }
+                // A client that does not read is closed as a slow one, and `TCP_USER_TIMEOUT` finds one that is gone.
+                self.sockets.send(id, &Bytes::from_static(STREAM_HEARTBEAT)).ok();
+            }
             Timeout::Idle => self.sockets.close_for(id, CloseCause::Idle, 1001, "idle"),
             Timeout::Slow => self.sockets.close_for(id, CloseCause::Slow, 1013, "slow consumer"),
         }
-    }
-
-    fn send_heartbeat(&mut self, id: SocketId) {
-        let tick = self.sockets.tick;
-        if let Some(record) = self.sockets.slab.get_mut(id) {
-            record.seen = tick;
-        }
-        // A client that does not read is closed as a slow one, and `TCP_USER_TIMEOUT` finds one that is gone.
-        self.sockets.send(id, &Bytes::from_static(STREAM_HEARTBEAT)).ok();
     }
 
     /// Answers an invalid head with its error.
