@@ -45,10 +45,10 @@ fn hasten<P: Copy + Ord>(
 ) {
     let Some(state) = requester.peers.get(&server) else { return };
     let Some(request) = state.requests.get(at) else { return };
-    if request.cancel_sent_at.is_some() {
+    let turn = turn_of(state, request, now);
+    if turn == Turn::Near || request.cancel_sent_at.is_some() {
         return;
     }
-    let turn = turn_of(state, request, now);
     let confirms = state.confirms_cancel(at);
     let others = requester.peers.iter().filter(|(peer, _)| **peer != server);
     let others = others.filter(|(_, state)| can_send(state, at));

@@ -62,9 +62,13 @@ impl Ahead {
 impl Downloads {
     /// A client has read the manifest of an image.
     pub(crate) fn note_image(&self, pull: &Pull, manifest: &[u8]) {
+        // A host alone fetches nothing ahead.
+        if self.fleet.is_none() {
+            return;
+        }
         let mut layers = layers_of(manifest);
         layers.truncate(LAYERS_MAX);
-        if self.fleet.is_none() || layers.is_empty() {
+        if layers.is_empty() {
             return;
         }
         let mut images = self.ahead.images.lock();
@@ -99,6 +103,7 @@ impl Downloads {
                     drop(self.start(source, &layer, checked.or(size), false));
                 }
                 Err(error) => {
+                    self.ahead.started.lock().remove(&layer);
                     tracing::debug!(digest = %layer, %error, "cannot fetch a layer ahead");
                 }
             }

@@ -397,15 +397,22 @@ fn new_blocks_are_left_to_subscribers_even_if_these_request_nothing() {
     assert_eq!(blocks_for_peer_2(3), (1, 0), "so few peers are not a swarm");
 }
 
+/// A leecher without peers that wants all leaves. `len` is what it knows of their length.
+fn leecher_of(dag: &Dag, limits: Limits, len: Option<u32>) -> Exchange<usize, FakeBlock> {
+    let mut leecher = Exchange::new(limits, 1);
+    let session = leecher.start_session(Instant::ZERO);
+    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
+    leecher.open_node(Instant::ZERO, session, &dag.node.cid, leaves);
+    let want = |leaf: &FakeBlock| Want { len, ..Want::new(leaf.cid.clone()) };
+    leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+    leecher
+}
+
 #[test]
 fn a_seeder_gets_a_request_for_a_block_that_only_it_has_beyond_other_limits() {
     let dag = Dag::new(40, 100_000);
-    let mut leecher: Exchange<usize, FakeBlock> = Exchange::new(Limits::default(), 1);
+    let mut leecher = leecher_of(&dag, Limits::default(), None);
     let start = Instant::ZERO;
-    let session = leecher.start_session(start);
-    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
-    leecher.open_node(start, session, &dag.node.cid, leaves);
-    leecher.want(start, session, dag.leaves.iter().map(|leaf| Want::new(leaf.cid.clone())));
     let mut requested: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     // Eight unproven peers get one request each, and further ones none.
     let seeder = 9;
@@ -429,12 +436,7 @@ fn a_seeder_gets_a_request_for_a_block_that_only_it_has_beyond_other_limits() {
 #[test]
 fn a_request_moves_to_a_new_holder_after_its_cancel_is_confirmed() {
     let dag = Dag::new(200, 100_000);
-    let mut leecher: Exchange<usize, FakeBlock> = Exchange::new(Limits::default(), 1);
-    let session = leecher.start_session(Instant::ZERO);
-    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
-    leecher.open_node(Instant::ZERO, session, &dag.node.cid, leaves);
-    let want = |leaf: &FakeBlock| Want { len: Some(100_000), ..Want::new(leaf.cid.clone()) };
-    leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+    let mut leecher = leecher_of(&dag, Limits::default(), Some(100_000));
     let (seeder, other) = (1, 2);
     let mut requested: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     leecher.handle_connected(Instant::ZERO, seeder, Protocol::Leaves);
@@ -483,12 +485,7 @@ fn a_request_moves_to_a_new_holder_after_its_cancel_is_confirmed() {
 #[test]
 fn an_urgent_block_moves_to_another_peer_after_its_cancel_is_confirmed() {
     let dag = Dag::new(40, 100_000);
-    let mut leecher: Exchange<usize, FakeBlock> = Exchange::new(Limits::default(), 1);
-    let session = leecher.start_session(Instant::ZERO);
-    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
-    leecher.open_node(Instant::ZERO, session, &dag.node.cid, leaves);
-    let want = |leaf: &FakeBlock| Want { len: Some(100_000), ..Want::new(leaf.cid.clone()) };
-    leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+    let mut leecher = leecher_of(&dag, Limits::default(), Some(100_000));
     let mut requested: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for peer in [1, 2] {
         leecher.handle_connected(Instant::ZERO, peer, Protocol::Leaves);
@@ -544,12 +541,7 @@ fn a_peer_behind_the_others_requests_more_at_a_time() {
     // Blocks that are requested at a time, when each of twelve other peers has `theirs`.
     let requested_at_a_time = |theirs: u32| {
         let limits = Limits { requested_bytes_max: 16 << 20, ..Limits::default() };
-        let mut leecher: Exchange<usize, FakeBlock> = Exchange::new(limits, 1);
-        let session = leecher.start_session(Instant::ZERO);
-        let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
-        leecher.open_node(Instant::ZERO, session, &dag.node.cid, leaves);
-        let want = |leaf: &FakeBlock| Want { len: Some(1 << 20), ..Want::new(leaf.cid.clone()) };
-        leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+        let mut leecher = leecher_of(&dag, limits, Some(1 << 20));
         let mut requested: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for peer in 0..12 {
             leecher.handle_connected(Instant::ZERO, peer, Protocol::Leaves);
