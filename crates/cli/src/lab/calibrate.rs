@@ -75,7 +75,7 @@ fn machine() -> anyhow::Result<String> {
     let release = read("/proc/sys/kernel/osrelease")?;
     let cores = std::thread::available_parallelism()?;
     Ok(format!(
-        "They were built from commit {}.\nThe machine had {cores} cores, Linux {}, and on average {load} runnable threads in the last five minutes, those of the nodes included.",
+        "The programs were built from commit {}.\nThe machine had {cores} cores, Linux {}, and on average {load} runnable threads in the last five minutes, those of the nodes included.",
         commit(),
         release.trim()
     ))

@@ -8,6 +8,9 @@ const LEVELS = { error: 'error', warn: 'warn', info: 'info', debug: 'debug', tra
 const PROFILE_SECONDS = 10
 const OTHER_MACHINE = 'Open the operator’s page of that machine: a flame graph comes from the machine of this address only.'
 
+/** A link that saves a flame graph. */
+const savedBy = (svg, download, textContent) => element('a', { href: URL.createObjectURL(svg), download, textContent })
+
 /** A button that offers the flame graph of the minute of the chosen moment. */
 export function pastProfile(app) {
   const status = element('span', { className: 'small', role: 'status' })
@@ -15,9 +18,8 @@ export function pastProfile(app) {
     const { at, machine } = app.options
     if (machine !== '') return setText(status, OTHER_MACHINE)
     try {
-      const href = URL.createObjectURL(await app.api.file('/admin/profile', { at }, 0))
-      const textContent = `Save the flame graph of ${clock(Number(at))}`
-      status.replaceChildren(element('a', { href, download: `flame-graph-${at}.svg`, textContent }))
+      const svg = await app.api.file('/admin/profile', { at }, 0)
+      status.replaceChildren(savedBy(svg, `flame-graph-${at}.svg`, `Save the flame graph of ${clock(Number(at))}`))
     } catch (error) {
       showFailure(app, status, error, 'Cannot show the flame graph')
     }
@@ -77,11 +79,7 @@ export class Tools {
     setText(this.#profileStatus, `Process ${process} records for ${PROFILE_SECONDS} s…`)
     try {
       const svg = await this.#app.api.file('/debug/flamegraph', { seconds: PROFILE_SECONDS, process }, PROFILE_SECONDS * 1000)
-      const link = element('a', {
-        href: URL.createObjectURL(svg),
-        download: `flame-graph-process-${process}.svg`,
-        textContent: `Save the flame graph of process ${process}`,
-      })
+      const link = savedBy(svg, `flame-graph-process-${process}.svg`, `Save the flame graph of process ${process}`)
       this.#profileStatus.replaceChildren(link, ` (${format('bytes', svg.size)})`)
     } catch (error) {
       showFailure(this.#app, this.#profileStatus, error, 'Cannot record')
