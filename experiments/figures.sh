@@ -4,7 +4,8 @@
 #   experiments/figures.sh [--left | --pages]
 #
 # --left only prints the pages that are left, with the minutes that each took the last time, and --pages prints all pages. Ended
-# at any time, the script begins again with the first page that is left. A commit that changes documents alone keeps all pages.
+# at any time, the script begins again with the first page that is left. A commit that changes only documents and tests keeps all
+# pages: tests do not decide about a figure. The one exception is the page of a tab, whose program is in tests/interop/tab.
 # No experiment begins while other programs use more than 5 percent of the machine.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -30,7 +31,8 @@ pages() {
 is_left() {
   local commit
   commit=$(grep -oEm1 'commit (\| )?[0-9a-f]{8}( \||[,.])' "$1" | grep -oE '[0-9a-f]{8}')
-  [ -z "$commit" ] || ! git diff --quiet "$commit" -- . ':!docs' ':!*.md'
+  [ -z "$commit" ] || ! git diff --quiet "$commit" -- . ':!docs' ':!*.md' ':!tests' ':!crates/*/tests/*' ||
+    { [ "$1" = docs/browser/tab.md ] && ! git diff --quiet "$commit" -- tests/interop/tab; }
 }
 
 minutes() {

@@ -125,7 +125,8 @@ fn cell<'a>(page: &'a str, row: &str, column: &str) -> Option<&'a str> {
     None
 }
 
-/// In a text, `<!-- PAGE; ROW; COLUMN -->` follows a number of a page, which may be rounded.
+/// In a text, `<!-- PAGE; ROW; COLUMN -->` follows a number of a page, which may be rounded. PAGE may end with the heading of
+/// a part of it, such as `swarm/crowd.md#From 1 to 32`.
 #[test]
 fn figures_in_texts_are_those_of_the_pages() {
     let repository = repository();
@@ -138,9 +139,15 @@ fn figures_in_texts_are_those_of_the_pages() {
             let mark = mark.split(" -->").next().unwrap();
             let names: Vec<&str> = mark.split("; ").collect();
             let [page, row, column] = names[..] else { continue };
+            let (page, heading) = page.split_once('#').unwrap_or((page, ""));
             let page = Path::new(&file).with_file_name(page);
             let page = fs::read_to_string(repository.join(&page)).unwrap_or_default();
-            let measured = cell(&page, row, column).and_then(number);
+            let part = if heading.is_empty() {
+                Some(&*page)
+            } else {
+                page.split("\n## ").find(|part| part.lines().next() == Some(heading))
+            };
+            let measured = part.and_then(|part| cell(part, row, column)).and_then(number);
             let start = before.rfind(|c: char| !matches!(c, '0'..='9' | '.' | ','));
             let written = number(&before[start.map_or(0, |at| at + 1)..]);
             let is_same =
