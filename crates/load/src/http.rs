@@ -180,6 +180,13 @@ fn elements<'a>(head: &httparse::Response<'_, 'a>, name: &str) -> impl Iterator<
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|element| !element.is_empty())
 }
 
+/// The server-sent event at the front of the bytes, with the empty line at its end; `None` while it is incomplete.
+pub(crate) fn event(bytes: &[u8]) -> Option<&[u8]> {
+    let up_to = |bytes, end: &[u8]| memmem::find(bytes, end).map(|at| &bytes[..at + end.len()]);
+    let event = up_to(bytes, b"\n\n");
+    up_to(event.unwrap_or(bytes), b"\n\r\n").or(event)
+}
+
 /// The body of a chunked response, and its length with chunk headers and trailers.
 fn unchunked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ResponseError> {
     let mut body = Vec::new();

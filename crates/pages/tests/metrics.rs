@@ -195,6 +195,7 @@ fn http_answers_connections_and_closes_are_counted() {
     eventually("its close is counted", || {
         metric(&server, r#"watchfire_sockets_closes_total{reason="client"}"#) == 1
     });
+    assert_eq!(metric(&server, r#"watchfire_sockets_closes_total{reason="late"}"#), 0);
     assert!(metric(&server, "watchfire_sockets_connections_max") > 100);
 }
 

@@ -136,6 +136,8 @@ counts! {
     closes_slow,
     /// WebSockets and event streams closed by a drain.
     closes_drained,
+    /// Connections that ended because no whole head of a request arrived within `head_timeout`.
+    closes_late,
 }
 
 /// One shard's histograms.

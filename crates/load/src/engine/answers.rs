@@ -176,7 +176,10 @@ impl<'a> Engine<'a> {
     /// Handles one frame or response, and returns its length. `None`: it is incomplete, or it has failed the user.
     fn consume_one(&mut self, index: usize, bytes: &[u8], is_ended: bool) -> Option<usize> {
         let is_http = self.users[index].connection.is_http();
-        let is_head = is_http && self.request(index).is_some_and(|http| http.method == "HEAD");
+        // The answer to the request for an event stream is done with its head; events follow.
+        let is_head = is_http
+            && (self.opens_stream(index)
+                || self.request(index).is_some_and(|http| http.method == "HEAD"));
         let user = &mut self.users[index];
         let key = Key::new(user.number, index);
         let exchange = Exchange { is_head, is_ended };
@@ -198,6 +201,11 @@ impl<'a> Engine<'a> {
                 None
             }
         }
+    }
+
+    /// Whether the current step opens an event stream.
+    fn opens_stream(&self, index: usize) -> bool {
+        matches!(self.op(index), Some(Op::Connect(connect)) if connect.serializer == Serializer::Events)
     }
 
     /// Handles the end of the connection by the server.
@@ -429,6 +437,7 @@ impl<'a> Engine<'a> {
         // Only a handshake asks for another protocol.
         let is_answer = self.request(index).is_some() && response.status != 101;
         match self.op(index) {
+            Some(Op::Connect(_)) if self.opens_stream(index) => self.handle_stream(index, response),
             Some(Op::Connect(_)) => self.handle_upgrade(index, response),
             Some(op) if is_answer => {
                 // Such a connection accepts no further request.
@@ -484,7 +493,7 @@ impl<'a> Engine<'a> {
         } else if response.websocket_accept != expected {
             self.fail(index, Failure::WrongAccept);
         } else {
-            self.open(index);
+            self.open(index, false);
             let content = Content::new(response.head, b"");
             match self.answer(index) {
                 Some(answer) => self.complete_with(index, answer, &content),
@@ -493,11 +502,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The websocket is open. The caller completes the step.
-    fn open(&mut self, index: usize) {
+    fn handle_stream(&mut self, index: usize, response: &Response<'_>) {
+        if response.status != 200 {
+            return self.fail(index, Failure::WrongStatus(response.status));
+        }
+        self.open(index, true);
+        if let Some(Op::Connect(connect)) = self.op(index)
+            && let Some(audience) = connect.audience
+        {
+            self.reports.join(&mut self.users[index].memberships, audience);
+        }
+        self.complete(index);
+    }
+
+    /// The websocket or event stream is open. The caller completes the step.
+    fn open(&mut self, index: usize, is_stream: bool) {
         let now = self.clock.now();
         let user = &mut self.users[index];
-        self.wire.note_upgraded(&mut user.connection);
+        self.wire.note_open(&mut user.connection, is_stream);
         user.channel.open(super::millis(now));
         if self.scenario.recovered.is_some() {
             user.memory(self.scenario).order.note_opened(now);

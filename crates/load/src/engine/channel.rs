@@ -71,7 +71,7 @@ impl Channel {
             Serializer::V1 => format!(
                 "{{\"topic\":\"phoenix\",\"event\":\"heartbeat\",\"payload\":{{}},\"ref\":\"{HEARTBEAT_REFERENCE}\"}}"
             ),
-            Serializer::V2 | Serializer::Raw => {
+            Serializer::V2 | Serializer::Raw | Serializer::Events => {
                 format!("[null,\"{HEARTBEAT_REFERENCE}\",\"phoenix\",\"heartbeat\",{{}}]")
             }
         })
@@ -165,12 +165,23 @@ struct Outcome<'a> {
 impl Received {
     /// Classifies a text message. Unknown messages are [`Received::Other`].
     pub(super) fn read(serializer: Serializer, message: &[u8]) -> Received {
+        if serializer == Serializer::Events {
+            return match message.strip_prefix(b"event: phx_") {
+                // To the join. The status of the response has said so.
+                Some(rest) if rest.starts_with(b"reply\n") => {
+                    Received::Reply { reference: None, is_ok: true }
+                }
+                Some(rest) if rest.starts_with(b"error\n") => Received::ChannelError,
+                Some(rest) if rest.starts_with(b"close\n") => Received::ChannelClose,
+                _ => Received::Other,
+            };
+        }
         // This check alone distinguishes nearly every broadcast from a reply.
         if memmem::find(message, b"\"phx_").is_none() {
             return Received::Other;
         }
         match serializer {
-            Serializer::Raw => Received::Other,
+            Serializer::Raw | Serializer::Events => Received::Other,
             Serializer::V1 => match serde_json::from_slice::<V1<'_>>(message) {
                 Ok(V1 { event, payload, reference }) => Received::of(&event, reference, payload),
                 Err(_) => Received::Other,
@@ -211,7 +222,7 @@ pub(super) fn response_of(serializer: Serializer, message: &[u8]) -> Option<&str
     }
     let payload = match serializer {
         Serializer::V1 => serde_json::from_slice::<V1<'_>>(message).ok()?.payload,
-        Serializer::V2 | Serializer::Raw => {
+        Serializer::V2 | Serializer::Raw | Serializer::Events => {
             let Five(_, _, _, _, payload) = serde_json::from_slice(message).ok()?;
             payload
         }

@@ -9,12 +9,15 @@ use super::script::Script;
 use crate::cookies::wall_clock;
 use crate::frame;
 use crate::sampling::{seed_for, weighted};
-use crate::scenario::{Connect, Headers, Http, Text, whole_url};
+use crate::scenario::{Connect, Headers, Http, Serializer, Text, whole_url};
 
 impl Script<'_> {
-    /// Writes the handshake of a websocket.
+    /// Writes the handshake of a websocket, or the request for an event stream.
     pub(super) fn write_upgrade(&self, user: &User, connect: &Connect, out: &mut Vec<u8>) {
         self.write_head(user, ("GET", &connect.path), &connect.headers, None, out);
+        if connect.serializer == Serializer::Events {
+            return out.extend_from_slice(b"Accept: text/event-stream\r\n\r\n");
+        }
         let key = frame::key(self.nonce(user));
         write!(
             out,

@@ -1,7 +1,7 @@
 //! The audience of a broadcast: all users on its topic, or all connected users.
 
 use super::Session;
-use super::program::{Effect, Message, Op, Send};
+use super::program::{Effect, Message, Op, Send, Serializer};
 use super::text::Text;
 
 /// Most topics with broadcasts; a user stores one bit for each.
@@ -40,6 +40,20 @@ impl Audiences {
                 }
                 Message::Push { .. } | Message::Raw { .. } => Effect::Nothing,
             };
+        }
+        for op in sessions.iter_mut().flat_map(|session| &mut session.ops) {
+            if let Op::Connect(connect) = op
+                && connect.serializer == Serializer::Events
+            {
+                let path = connect.path.as_literal().unwrap_or_default();
+                let is_read = |topic: &Option<Text>| {
+                    let topic = topic.as_ref().and_then(Text::as_literal);
+                    let named =
+                        path.split(['?', '&']).filter_map(|part| part.strip_prefix("topic="));
+                    named.map(Some).any(|named| named == topic)
+                };
+                connect.audience = topics.iter().position(is_read).map(|index| index as u8);
+            }
         }
         let everyone = topics.iter().position(Option::is_none).map(|index| index as u8);
         Ok(Audiences { count: topics.len(), everyone })

@@ -147,7 +147,9 @@ impl<'a> Compiler<'a> {
         self.is_open = true;
         self.serializer = serializer;
         let answer = std::mem::take(&mut self.answer);
-        let connect = Connect { step, path, headers, serializer, heartbeat, answer };
+        // Audiences are known after all sessions are compiled.
+        let audience = None;
+        let connect = Connect { step, path, headers, serializer, heartbeat, audience, answer };
         self.push_op(Op::Connect(Box::new(connect)))
     }
 
@@ -231,6 +233,9 @@ impl<'a> Compiler<'a> {
         is_broadcast: bool,
     ) -> Result<(), String> {
         self.needs_open("send")?;
+        if self.serializer == Serializer::Events {
+            return Err("an event stream carries no messages to the server".into());
+        }
         let message = Message::Raw { text, is_binary };
         self.push_send(name.unwrap_or("send"), message, wanted, is_broadcast)
     }
@@ -439,6 +444,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn disconnect(&mut self, name: Option<&str>, is_abrupt: bool) -> Result<(), String> {
         self.needs_open("disconnect")?;
         self.is_open = false;
+        let is_abrupt = is_abrupt || self.serializer == Serializer::Events;
         self.serializer = Serializer::Raw;
         let step = Some(self.step(name.unwrap_or("disconnect"))?);
         self.push_op(Op::Disconnect { step, is_abrupt })
@@ -463,7 +469,7 @@ impl<'a> Compiler<'a> {
     fn needs_serializer(&self, step_name: &str) -> Result<(), String> {
         self.needs_open(step_name)?;
         match self.serializer {
-            Serializer::Raw => {
+            Serializer::Raw | Serializer::Events => {
                 Err(format!("{step_name} needs a connect with a Phoenix serializer before it"))
             }
             Serializer::V1 | Serializer::V2 => Ok(()),
@@ -481,7 +487,8 @@ impl<'a> Compiler<'a> {
     /// The session. A user that is still connected disconnects at its end.
     pub(super) fn finish(mut self, weight: f64, keeps_cookies: bool) -> Session {
         if self.is_open {
-            self.ops.push(Op::Disconnect { step: None, is_abrupt: false });
+            let is_abrupt = self.serializer == Serializer::Events;
+            self.ops.push(Op::Disconnect { step: None, is_abrupt });
         }
         let slots = self.slots.names.len();
         let undefined = if self.slots.is_tsung { "undefined" } else { "" };

@@ -121,6 +121,8 @@ pub(crate) struct Connect {
     pub(crate) serializer: Serializer,
     /// The heartbeat interval; `None` sends no heartbeats.
     pub(crate) heartbeat: Option<Duration>,
+    /// The audience that the user of an event stream joins.
+    pub(crate) audience: Option<u8>,
     pub(crate) answer: Answer,
 }
 
@@ -147,6 +149,8 @@ pub(crate) enum Serializer {
     V1,
     /// Phoenix arrays.
     V2,
+    /// Server-sent events. The connection is no websocket, and carries nothing to the server.
+    Events,
 }
 
 #[derive(Clone, Debug)]

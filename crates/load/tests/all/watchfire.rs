@@ -121,6 +121,57 @@ fn a_broadcast_is_reported_with_audience_receivers_and_delays() {
     assert_eq!(watchfire_load::json(&results, &verdicts)["broadcasts"][2]["times"]["count"], 21);
 }
 
+#[test]
+fn readers_of_event_streams_are_connected_and_receive_broadcasts_to_their_topic() {
+    let scenario = r#"
+        [[phases]]
+        duration = "1s"
+        rate = 20
+        sessions = ["reader", "lost"]
+        [[phases]]
+        duration = "2s"
+        rate = 10
+        users_max = 1
+        sessions = ["speaker"]
+        [[sessions]]
+        name = "reader"
+        probability = 9
+        steps = [
+          { connect = { path = "/api/stream?topic=rooms:lobby", serializer = "events", name = "read" } },
+          { expect = { text = "to all", name = "heard" } },
+          { stay = {} },
+        ]
+        [[sessions]]
+        name = "lost"
+        steps = [{ connect = { path = "/api/stream?topic=nowhere", serializer = "events", name = "lost" } }]
+        [[sessions]]
+        name = "speaker"
+        probability = 0
+        steps = [
+          { connect = { path = "/socket/websocket?vsn=2.0.0" } },
+          { join = { topic = "rooms:lobby" } },
+          { think = "1200ms" },
+          { loop = { times = 3, steps = [
+            { push = { topic = "rooms:lobby", event = "new_msg", broadcast = true,
+                       payload = { body = "to all", sent = "${now}" } } },
+          ] } },
+          { stay = {} },
+        ]
+    "#;
+    let server = watchfire();
+    let results = load(server.address(), scenario);
+    let readers = done(&results, "read");
+    let lost = ("lost".to_owned(), "HTTP 404".to_owned());
+    assert_eq!(results.errors, [(lost, 20 - readers)].into(), "{:?}", results.errors);
+    assert_eq!(done(&results, "heard"), readers);
+    let broadcasts = results.broadcasts();
+    let counts = broadcasts.iter().map(|one| (one.audience, one.times.len() as u64, one.missing));
+    assert_eq!(counts.collect::<Vec<_>>(), [(readers + 1, readers + 1, 0); 3]);
+    // Neither the reply to the join nor a comment is a message.
+    assert_eq!(results.counts.deliveries, 3 * (readers + 1));
+    assert_eq!(results.connected_max, readers + 1);
+}
+
 /// Ten users of the measurement, which are away for a second while ten publishers send 15 messages each.
 fn cut_off(scenario: &str) -> Results {
     let shorter = [

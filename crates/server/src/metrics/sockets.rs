@@ -117,6 +117,7 @@ impl SocketMetrics {
                 ("idle", totals.closes_idle),
                 ("slow", totals.closes_slow),
                 ("drained", totals.closes_drained),
+                ("late", totals.closes_late),
             ],
         );
         let shards = counters.busy_times().enumerate();

@@ -70,6 +70,8 @@ pub(super) struct Sweep {
 enum Timeout {
     /// The connection ends without a response.
     Ended,
+    /// A new connection sent nothing.
+    LateRequest,
     /// The header of the PROXY protocol is incomplete.
     LateProxyHeader,
     /// The request's head is incomplete.
@@ -109,7 +111,7 @@ impl Sweep {
             State::Head { .. } if record.outbound.is_some() => return None,
             State::Head { held: Some(_), .. } => (self.head, Timeout::LateHead),
             State::Head { held: None, is_reused: true } => (self.keep_alive, Timeout::Ended),
-            State::Head { held: None, is_reused: false } => (self.head, Timeout::Ended),
+            State::Head { held: None, is_reused: false } => (self.head, Timeout::LateRequest),
             State::Open(_) => (self.idle, Timeout::Idle),
             State::Stream => (self.heartbeat, Timeout::Heartbeat),
             State::Closing(_) | State::Lingering => (self.close, Timeout::Ended),
@@ -167,10 +169,15 @@ impl<T: SocketHandler> EventLoop<T> {
     fn apply_timeout(&mut self, id: SocketId, due: Timeout) {
         match due {
             Timeout::Ended => self.sockets.disconnect(id),
+            Timeout::LateRequest => {
+                self.sockets.count().closes_late.add(1);
+                self.sockets.disconnect(id);
+            }
             Timeout::LateProxyHeader => {
                 self.refuse_proxy_header(id, &"it did not arrive in time");
             }
             Timeout::LateHead => {
+                self.sockets.count().closes_late.add(1);
                 self.sockets.count().head_errors.add(1);
                 self.refuse(id, 408, "the request's head took too long");
             }
@@ -219,7 +226,7 @@ mod tests {
             is_reused,
         };
         assert_eq!(timeout_of(head(false, false), None, 100), None);
-        assert_eq!(timeout_of(head(false, false), None, 101), Some(Timeout::Ended));
+        assert_eq!(timeout_of(head(false, false), None, 101), Some(Timeout::LateRequest));
         assert_eq!(timeout_of(head(true, true), None, 101), Some(Timeout::LateHead));
         assert_eq!(timeout_of(State::ProxyHeader, None, 100), None);
         assert_eq!(timeout_of(State::ProxyHeader, None, 101), Some(Timeout::LateProxyHeader));

@@ -214,6 +214,22 @@ fn an_idle_connection_between_requests_ends_silently() {
 }
 
 #[test]
+fn connections_whose_request_is_late_are_counted() {
+    let server = TestServer::limited(|limits| {
+        limits.head_timeout = Duration::from_millis(500);
+        limits.keep_alive_timeout = Duration::from_millis(200);
+    });
+    let mut kept_alive = server.connect();
+    assert_eq!(kept_alive.get("/").0, 200);
+    kept_alive.expect_end();
+    assert_eq!(server.totals().closes_late, 0);
+    server.connect().expect_end();
+    assert_eq!(server.totals().closes_late, 1);
+    assert_eq!(server.sending("GET / HTTP/1.1\r\n").read_response().0, 408);
+    assert_eq!(server.totals().closes_late, 2);
+}
+
+#[test]
 fn partial_messages_of_all_sockets_share_one_bound() {
     let server = TestServer::limited(|limits| limits.partial_bytes_max = 200_000);
     let mut clients = Vec::new();

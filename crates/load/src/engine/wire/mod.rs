@@ -115,6 +115,8 @@ enum State {
     /// The close frame was sent.
     Closing,
     Http,
+    /// Server-sent events are received.
+    Stream,
 }
 
 struct Outbox(Vec<u8>);
@@ -140,7 +142,7 @@ pub(super) struct Wire<'a> {
     /// How many connections await their first answer.
     opening: u64,
     opening_max: u64,
-    /// Open websockets, and polls in the background.
+    /// Open websockets and event streams, and polls in the background.
     connected: Gauge,
     bytes_in: u64,
     bytes_out: u64,
@@ -260,9 +262,9 @@ impl<'a> Wire<'a> {
         self.opening -= u64::from(std::mem::take(&mut connection.is_opening));
     }
 
-    /// The websocket is open.
-    pub(super) fn note_upgraded(&mut self, connection: &mut Connection) {
-        connection.state = State::Open;
+    /// The websocket or event stream is open.
+    pub(super) fn note_open(&mut self, connection: &mut Connection, is_stream: bool) {
+        connection.state = if is_stream { State::Stream } else { State::Open };
         self.connected.add();
     }
 
@@ -412,6 +414,16 @@ impl<'a> Wire<'a> {
                 (Incoming::Response(response), len)
             }));
         }
+        if connection.state == State::Stream {
+            return Ok(http::event(bytes).map(|event| {
+                // Comments and other fields alone are no event (HTML, 9.2.6).
+                let has_data =
+                    event.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"data"));
+                let payload = Cow::Borrowed(event);
+                let message = Incoming::Message { is_text: true, payload };
+                (if has_data { message } else { Incoming::Nothing }, event.len())
+            }));
+        }
         let Some((frame, len)) = frame::decode(bytes)? else { return Ok(None) };
         let incoming = match frame.opcode {
             Opcode::Ping if connection.is_open() => {
@@ -433,7 +445,7 @@ impl<'a> Wire<'a> {
 
     /// Closes the socket without a close frame, and drops its unread bytes.
     pub(super) fn close(&mut self, connection: &mut Connection) {
-        if matches!(connection.state, State::Open | State::Closing) {
+        if matches!(connection.state, State::Open | State::Closing | State::Stream) {
             self.connected.remove();
         }
         self.note_answered(connection);
@@ -530,7 +542,7 @@ mod tests {
         connected(|mut wire, mut connection, mut server| {
             let response = decode(&mut wire, &mut connection, UPGRADED);
             assert!(matches!(response, Incoming::Response(Response { status: 101, .. })));
-            wire.note_upgraded(&mut connection);
+            wire.note_open(&mut connection, false);
             let one = &mut connection;
             assert_eq!(decode(&mut wire, one, b"\x01\x02ab"), Incoming::Nothing);
             assert_eq!(decode(&mut wire, one, b"\x89\x01p"), Incoming::Nothing);
@@ -552,7 +564,7 @@ mod tests {
             wire.note_answered(&mut connection);
             wire.note_answered(&mut connection);
             assert_eq!(wire.opening, 0);
-            wire.note_upgraded(&mut connection);
+            wire.note_open(&mut connection, false);
             let serial = connection.serial();
             let mut kept = wire.take(&mut connection).unwrap();
             assert!(wire.take(&mut connection).is_none() && connection.serial() != serial);

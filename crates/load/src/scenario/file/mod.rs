@@ -339,6 +339,8 @@ steps.join | steps.jion | 26 | jion | unknown step
 rate = 5 | rate = 5\nsessions = ['x'] | 5 | sessions | unknown session
 '{"n": ${user}}' } | {}, broadcast = true } | 17 | push | the same for all users
 { think = "1s" } | { send = { text = 'x', broadcast = true } } | 20 | send | ${now}
+?vsn=2.0.0" } },\n | ", serializer = 'events' } },\n | 15 | join | Phoenix serializer
+{ think = "1s" } | { disconnect = {} }, { connect = { path = '/', serializer = 'events' } }, { send = { text = 'x' } } | 20 | send | no messages
 { think = "1s" } | { send = { text = 'x', in_order = true } } | 20 | send | in_order needs ${now}
 { think = "1s" } | { send = { text = '${now}', broadcast = true, in_order = true } } | 20 | send | neither broadcast
 steps = [ | keep = { now = '/x' }\nsteps = [ | 12 | keep | built in

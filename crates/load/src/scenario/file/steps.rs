@@ -383,10 +383,12 @@ impl ConnectFile {
             None => Serializer::Raw,
         };
         let heartbeat = match (self.heartbeat, serializer) {
-            (Some(_), Serializer::Raw) => return Err("heartbeat needs a Phoenix serializer".into()),
+            (Some(_), Serializer::Raw | Serializer::Events) => {
+                return Err("heartbeat needs a Phoenix serializer".into());
+            }
             (Some(DurationText(period)), _) if period.is_zero() => None,
             (Some(DurationText(period)), _) => Some(period),
-            (None, Serializer::Raw) => None,
+            (None, Serializer::Raw | Serializer::Events) => None,
             (None, _) => Some(HEARTBEAT),
         };
         let headers = pairs(&self.headers);
