@@ -135,7 +135,7 @@ test-others: interop-build
 
 # The Debian packages that a suite needs beside those of `make tools`.
 PACKAGES_walks := dbus-daemon:dbus-daemon python:dbus:python3-dbus python:gi:python3-gi
-PACKAGES_desktop := Xvfb:xvfb xdotool:xdotool xev:x11-utils xwininfo:x11-utils python:gi:python3-gi /usr/share/doc/gir1.2-gtk-3.0:gir1.2-gtk-3.0
+PACKAGES_desktop := Xvfb:xvfb xdotool:xdotool xev:x11-utils xwininfo:x11-utils xrandr:x11-xserver-utils python:gi:python3-gi /usr/share/doc/gir1.2-gtk-3.0:gir1.2-gtk-3.0
 PACKAGES_observe := prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry faketime:faketime
 PACKAGES_tutorials := docker-registry:docker-registry uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt
 

@@ -8,16 +8,10 @@ use std::iter;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use watchfire::internal::realtime::{BINARY_ENCODING, BROADCAST, BroadcastPayload, TOPIC_PREFIX};
 
 use super::error::{CallError, Code};
 use super::params::parse;
-
-/// The beginning of the topics of that client.
-const PREFIX: &str = "realtime:";
-/// The event of its channels for every event of the application.
-pub const BROADCAST: &str = "broadcast";
-/// An encoding of bytes, in the frames of that client.
-const BINARY_ENCODING: u8 = 0;
 
 /// The topic and the event that the path of `httpSend` names.
 pub type Target = (String, String);
@@ -57,14 +51,7 @@ struct Batch<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Call<'a> {
-    Publish { topic: String, event: &'static str, payload: Payload<'a> },
-}
-
-#[derive(Serialize)]
-struct Payload<'a> {
-    r#type: &'static str,
-    event: &'a str,
-    payload: &'a RawValue,
+    Publish { topic: String, event: &'static str, payload: BroadcastPayload<'a> },
 }
 
 /// Translates the body of `send`. `None`: it is a call of another form.
@@ -93,14 +80,14 @@ pub fn of_event(
     };
     // As `crates/channels` reads the same broadcast from a socket.
     let body = [&[event_len, 0, BINARY_ENCODING], event.as_bytes(), body].concat();
-    Ok(Translated::Bytes { topic: format!("{PREFIX}{topic}"), body })
+    Ok(Translated::Bytes { topic: format!("{TOPIC_PREFIX}{topic}"), body })
 }
 
 fn batch<'a>(messages: impl Iterator<Item = (&'a str, &'a str, &'a RawValue)>) -> Translated {
     let call = |(topic, event, payload)| Call::Publish {
-        topic: format!("{PREFIX}{topic}"),
+        topic: format!("{TOPIC_PREFIX}{topic}"),
         event: BROADCAST,
-        payload: Payload { r#type: BROADCAST, event, payload },
+        payload: BroadcastPayload::new(event, payload),
     };
     let batch = Batch { calls: messages.map(call).collect() };
     Translated::Batch(serde_json::to_vec(&batch).expect("texts and JSON can be written"))

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, oneshot};
 use watchfire::feature::CountersBy;
-use watchfire::internal::is_utf8;
+use watchfire::internal::{is_utf8, realtime::BROADCAST};
 
 use super::error::{CallError, Code, respond};
 use super::keys::{Key, Keys};
@@ -75,7 +75,7 @@ async fn answer_event(
     Path(target): Path<Target>,
     request: Request,
 ) -> Response {
-    answer(&calls, realtime::BROADCAST, Some(target), request, StatusCode::ACCEPTED).await
+    answer(&calls, BROADCAST, Some(target), request, StatusCode::ACCEPTED).await
 }
 
 async fn answer(
@@ -207,7 +207,7 @@ impl Calls {
                 PublishCall { method: PublishMethod::Batch, binary: None, body }
             }
             Some(Translated::Bytes { topic, body }) => {
-                let binary = Some((&**topic, realtime::BROADCAST));
+                let binary = Some((&**topic, BROADCAST));
                 PublishCall { method: PublishMethod::Publish, binary, body }
             }
             None => {

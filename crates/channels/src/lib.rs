@@ -32,6 +32,7 @@ mod frame;
 pub mod handshake;
 pub mod longpoll;
 mod pattern;
+pub mod realtime;
 mod reference;
 
 pub use codec::{

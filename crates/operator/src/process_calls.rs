@@ -218,12 +218,13 @@ impl ProcessCalls {
             Call::State => self.state(),
             Call::History { step, after, until } => {
                 let (step, after, until) = (*step, *after, *until);
-                return self
-                    .read_record(reply, move |record| record.history_json(step, after, until));
+                return read_record(&self.record, reply, move |record| {
+                    record.history_json(step, after, until)
+                });
             }
             Call::Events { after, until } => {
                 let (after, until) = (*after, *until);
-                return self.read_record(reply, move |record| {
+                return read_record(&self.record, reply, move |record| {
                     let events = record.history.events_between(after, until);
                     json!(Events { events }).to_string()
                 });
@@ -257,22 +258,6 @@ impl ProcessCalls {
         reply(Some(answer));
     }
 
-    /// Reads the record on a thread of its own: it may wait for the disk, and messages between processes wait for this one.
-    fn read_record(
-        &self,
-        reply: impl FnOnce(Option<String>) + Send + 'static,
-        read: impl FnOnce(&MachineRecord) -> String + Send + 'static,
-    ) {
-        let record = Arc::clone(&self.record);
-        let read = move || {
-            let text = read(&record.lock());
-            reply(Some(text));
-        };
-        if let Err(error) = thread::Builder::new().name("history".into()).spawn(read) {
-            tracing::warn!(%error, "cannot read the operator's history");
-        }
-    }
-
     fn state(&self) -> String {
         let record = self.record.lock();
         let machines = self.machines.lock();
@@ -294,6 +279,20 @@ impl ProcessCalls {
         };
         json!(state).to_string()
     }
+}
+
+/// Reads the record on a thread for blocking work: it may wait for the disk, and messages between processes wait for the
+/// thread that calls this.
+fn read_record(
+    record: &Arc<Mutex<MachineRecord>>,
+    reply: impl FnOnce(Option<String>) + Send + 'static,
+    read: impl FnOnce(&MachineRecord) -> String + Send + 'static,
+) {
+    let record = Arc::clone(record);
+    tokio::task::spawn_blocking(move || {
+        let text = read(&record.lock());
+        reply(Some(text));
+    });
 }
 
 fn host_name() -> String {
@@ -372,4 +371,21 @@ pub(crate) fn message_samples() -> Vec<watchfire::internal::Samples> {
     ];
     all.extend(super::client_call::message_samples());
     all
+}
+
+#[test]
+fn reads_of_the_record_share_the_threads_for_blocking_work() {
+    let record = MachineRecord::new(&[], &[], super::troubles::Watch::new(&[]));
+    let record = Arc::new(Mutex::new(record));
+    let (sender, threads) = std::sync::mpsc::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        for _ in 0..3 {
+            let sender = sender.clone();
+            let reply = move |_| sender.send(thread::current().id()).unwrap();
+            read_record(&record, reply, |record| record.history_json(Step::Second, 0, 1));
+        }
+    });
+    let threads: std::collections::HashSet<_> = threads.iter().take(3).collect();
+    assert_eq!(threads.len(), 1);
 }

@@ -31,6 +31,7 @@ pub use crate::service_manager::state_file;
 pub use crate::settings::TOKEN_BYTES_MIN;
 pub use crate::token::{TokenKey, query_token};
 pub use crate::unix_time::{now_ms, unix_millis};
+pub use watchfire_channels::realtime;
 
 /// Whether the path and the query of a request are UTF-8 once their percent escapes are decoded. A router
 /// would replace what is not.

@@ -23,6 +23,8 @@ pub fn listen(address: SocketAddr, is_shared: bool, backlog: i32) -> io::Result<
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(is_shared)?;
+    // Accepted sockets inherit it: no part of an answer waits for an acknowledgement of another.
+    socket.set_tcp_nodelay(true)?;
     if address.is_ipv6() {
         // `[::]` would also cover IPv4, and conflict with an IPv4 address in the list.
         socket.set_only_v6(true)?;
@@ -62,5 +64,19 @@ pub async fn serve_latest<F>(
             oldest.abort();
         }
         open.push_back(tasks.spawn(serve(stream)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accepted_connection_sends_at_once() {
+        let socket = listen(SocketAddr::from(([127, 0, 0, 1], 0)), false, 1).unwrap();
+        socket.set_nonblocking(false).unwrap();
+        let listener = std::net::TcpListener::from(socket);
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(listener.accept().unwrap().0.nodelay().unwrap());
     }
 }

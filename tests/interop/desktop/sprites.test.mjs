@@ -1,7 +1,7 @@
 // `watchfire sprites` on real X servers: two desktops without a window manager, and a pointer that xdotool moves.
 
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -102,6 +102,55 @@ describe('sprites on a desktop', () => {
     sprites.child.kill('SIGINT')
     await withTimeout(sprites, 'the command ends')
     assert.deepEqual(await desktop.windows(), [])
+  })
+
+  it('sprites stand on visible monitors only, and a throw over the edge between two stays on the desktop', async (t) => {
+    const server = await start(t)
+    const [desktop, neighbour] = [await Desktop.start(t), await Desktop.start(t)]
+    await desktop.monitor('left', '400/100x600/150+0+0', 'screen')
+    await desktop.monitor('right', '300/75x400/100+500+100', 'none')
+    const many = desktop.sprites(t, server, '--count', '15')
+    const isOnMonitor = ({ x, y }) => (y === 600 - SIDE && x >= 0 && x <= 400 - SIDE) || (y === 500 - SIDE && x >= 500 && x <= 800 - SIDE)
+    await waitUntil(async () => {
+      const windows = await desktop.windows()
+      return windows.length === 15 && windows.every(isOnMonitor)
+    }, 'all stand on a monitor')
+    many.child.kill('SIGINT')
+    await withTimeout(many, 'the command ends')
+
+    // Without a neighbour, it could not leave.
+    desktop.sprites(t, server, '--count', '1')
+    await desktop.throwRight(200, 10)
+    const onRight = () =>
+      waitUntil(async () => (await desktop.windows()).find(({ x, y }) => x >= 500 && y === 500 - SIDE), 'it stands on the right')
+    await onRight()
+    neighbour.sprites(t, server, '--count', '0')
+    await waitUntil(async () => (await server.metric('watchfire_sprites_peers')) === 2, 'there is a neighbour')
+    const { x, y } = await onRight()
+    await desktop.pointer(
+      'mousemove',
+      x + 32,
+      y + 40,
+      'mousedown',
+      1,
+      ...[600, 650, 700].flatMap((to) => ['sleep', 0.02, 'mousemove', to, 200]),
+      'mouseup',
+      1,
+    )
+    await waitUntil(async () => (await neighbour.windows()).length === 1, 'the sprite arrived')
+    assert.deepEqual(await desktop.windows(), [])
+  })
+
+  it('a hundred sprites take less than 30 MB', async (t) => {
+    const server = await start(t)
+    const desktop = await Desktop.start(t)
+    const { child } = desktop.sprites(t, server, '--count', '100')
+    await waitUntil(async () => (await desktop.windows()).length === 100, 'all are shown')
+    // The file of an unoptimized build has 50 MB of pages in memory.
+    const field = process.env.INTEROP_PROFILE === 'dev' ? 'RssAnon' : 'VmRSS'
+    const kib = Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1])
+    t.diagnostic(`${(kib / 1024).toFixed(1)} MiB`)
+    assert(kib * 1024 < 30e6, `${kib} KiB`)
   })
 
   it('an own picture is shown, and others are refused', async (t) => {

@@ -23,7 +23,8 @@ export class Desktop {
   static async start(t) {
     const desktop = new Desktop()
     desktop.#folder = newFolder(t)
-    const screen = ['-screen', '0', `${WIDTH}x${HEIGHT}x24`, '-fbdir', desktop.#folder]
+    // Without `-noreset`, it forgets its monitors when its last client ends, such as xrandr.
+    const screen = ['-noreset', '-screen', '0', `${WIDTH}x${HEIGHT}x24`, '-fbdir', desktop.#folder]
     desktop.#server = new Program('Xvfb', ['-displayfd', '1', '-nolisten', 'tcp', ...screen])
     t.after(() => desktop.kill())
     const number = await desktop.#server.until(() => /^(\d+)\n/m.exec(desktop.#server.output)?.[1], 'Xvfb prints its display')
@@ -64,11 +65,19 @@ export class Desktop {
     return waitUntil(isDown, 'a sprite stands at the bottom')
   }
 
-  /** Throws the only sprite over the right edge, level, so that it does not leave the neighbour over the upper edge. */
-  async throwRight() {
+  /** Shows a part of the screen as a monitor of its own. */
+  monitor(name, geometry, output) {
+    return run('xrandr', ['--setmonitor', name, geometry, output], { env: this.env })
+  }
+
+  /**
+   * Throws the only sprite over the right edge, level, so that it does not leave the neighbour over the upper edge. The last
+   * moves before the throw begin at `from`, and each is `by` pixels.
+   */
+  async throwRight(from = 400, by = 60) {
     const { x, y } = await this.standing()
-    const moves = [460, 520, 580].flatMap((to) => ['sleep', 0.02, 'mousemove', to, 200])
-    await this.pointer('mousemove', x + 32, y + 40, 'mousedown', 1, 'mousemove', 400, 200, 'sleep', 0.2, ...moves, 'mouseup', 1)
+    const moves = [1, 2, 3].flatMap((n) => ['sleep', 0.02, 'mousemove', from + n * by, 200])
+    await this.pointer('mousemove', x + 32, y + 40, 'mousedown', 1, 'mousemove', from, 200, 'sleep', 0.2, ...moves, 'mouseup', 1)
   }
 
   /** The colour in the middle of the only sprite, when it stands on the lower edge. */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
@@ -150,6 +150,24 @@ describe('the operator of three processes', () => {
     await waitUntil(async () => (await kinds()).includes('process_up'), 'the return is an event')
     await waitUntil(async () => (await call(server, '/admin/state')).processes.length === 3, 'all three are back')
   })
+})
+
+it('records once that processes are lost and are back, although the recorder sees both at the same moment', async (t) => {
+  const server = await startWatchfire({ processes: 4, settings: { 'log.level': 'info,watchfire::multi_process=debug' } })
+  t.after(() => server.stop())
+  const [recorder, ...workers] = server.workers()
+  process.kill(recorder, 'SIGSTOP')
+  for (const worker of workers) process.kill(worker, 'SIGKILL')
+  const hasLinks = (pid) =>
+    readdirSync(`/proc/${pid}/task`).some((task) => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8') === 'bus\n')
+  const started = () => server.workers().filter((pid) => pid !== recorder && !workers.includes(pid))
+  await waitUntil(() => started().filter(hasLinks).length === workers.length, 'new processes have their links')
+  process.kill(recorder, 'SIGCONT')
+  const kinds = async () => (await call(server, '/admin/events')).events.map(({ kind }) => kind)
+  await waitUntil(async () => (await kinds()).filter((kind) => kind === 'process_up').length >= workers.length, 'the returns are events')
+  await waitUntil(async () => (await call(server, '/admin/state')).processes.length === 4, 'all have figures')
+  assert.equal((await kinds()).filter((kind) => kind.startsWith('process_')).length, 2 * workers.length)
+  assert.doesNotMatch(server.stderr, /Relinked/, 'no new link is lost')
 })
 
 describe('the record', () => {

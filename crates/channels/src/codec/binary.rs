@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::text;
 use crate::error::{DecodeError, EncodeError, Field};
 use crate::frame::{Broadcast, Message, Payload, Push, Reply, event};
+use crate::realtime::{self, BINARY_ENCODING, BroadcastPayload, JSON_ENCODING};
 use crate::reference::{REF_BYTES_MAX, Ref};
 
 const PUSH: u8 = 0;
@@ -19,16 +19,8 @@ const CLIENT_BROADCAST: u8 = 3;
 /// order, so the server passes on what it got: the length of the application's event, the length of hints, the encoding of
 /// the payload, and then these three.
 const USER_BROADCAST: u8 = 4;
-/// The beginning of the topics of that client.
-const USER_TOPIC: &str = "realtime:";
-/// The event and the type of such a broadcast.
-const CLIENT_BROADCAST_EVENT: &str = "broadcast";
-/// Its bytes before the fields: the kind, five lengths, and the encoding of the payload.
+/// The bytes of [`CLIENT_BROADCAST`] before the fields: the kind, five lengths, and the encoding of the payload.
 const CLIENT_BROADCAST_HEAD: usize = 7;
-/// The payload of such a broadcast is bytes.
-const BINARY_ENCODING: u8 = 0;
-/// The payload of such a broadcast is JSON.
-const JSON_ENCODING: u8 = 1;
 
 pub(super) fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     match frame.first() {
@@ -67,7 +59,7 @@ pub(super) fn client_broadcast(frame: &[u8]) -> Option<Result<ClientBroadcast, D
         match frame[CLIENT_BROADCAST_HEAD - 1] {
             JSON_ENCODING => {}
             BINARY_ENCODING => {
-                let fields = [join_ref, own_ref, topic, CLIENT_BROADCAST_EVENT];
+                let fields = [join_ref, own_ref, topic, realtime::BROADCAST];
                 let mut push = vec![PUSH];
                 // Each field had a length of one byte.
                 push.extend(fields.map(|field| field.len() as u8));
@@ -81,12 +73,12 @@ pub(super) fn client_broadcast(frame: &[u8]) -> Option<Result<ClientBroadcast, D
         }
         let payload: &RawValue = serde_json::from_str(text(payload)?)
             .map_err(|error| DecodeError::NotJson { line: error.line(), column: error.column() })?;
-        let payload = BroadcastPayload { r#type: CLIENT_BROADCAST_EVENT, event, payload };
+        let payload = BroadcastPayload::new(event, payload);
         let elements = (
             absent_if_empty(join_ref),
             absent_if_empty(own_ref),
             topic,
-            CLIENT_BROADCAST_EVENT,
+            realtime::BROADCAST,
             payload,
         );
         let text = serde_json::to_string(&elements).expect("texts and JSON can be written");
@@ -99,13 +91,6 @@ pub(super) fn client_broadcast(frame: &[u8]) -> Option<Result<ClientBroadcast, D
 pub enum ClientBroadcast {
     Text(String),
     Binary(Vec<u8>),
-}
-
-#[derive(Serialize)]
-struct BroadcastPayload<'a> {
-    r#type: &'a str,
-    event: &'a str,
-    payload: &'a RawValue,
 }
 
 fn absent_if_empty(reference: &str) -> Option<&str> {
@@ -211,8 +196,8 @@ pub(super) fn encode_broadcast(
 
 /// The parts of what [`client_broadcast`] makes of bytes. `None`: it is another broadcast.
 fn user_broadcast<'a>(broadcast: &Broadcast<'_>, data: &'a [u8]) -> Option<([u8; 3], &'a [u8])> {
-    let is_user =
-        broadcast.topic.starts_with(USER_TOPIC) && broadcast.event == CLIENT_BROADCAST_EVENT;
+    let is_user = broadcast.topic.starts_with(realtime::TOPIC_PREFIX)
+        && broadcast.event == realtime::BROADCAST;
     let (&lengths, rest) = data.split_first_chunk::<3>().filter(|_| is_user)?;
     let [event, hints, encoding] = lengths;
     // The server sends JSON as text, so other encodings come from a client that made up these bytes.

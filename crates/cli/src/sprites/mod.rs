@@ -24,7 +24,7 @@ use x11rb::protocol::Event as DisplayEvent;
 use self::drops::Dropped;
 use self::grid::{Event, Grid, Transport};
 use self::image::Pixels;
-use self::physics::{Crossing, Physics, SPRITES_MAX, STEP_S, Velocity};
+use self::physics::{Crossing, Physics, Place, SPRITES_MAX, STEP_S, Velocity, bounds};
 use self::pictures::Pictures;
 use self::screen::Screen;
 use crate::signals::Signals;
@@ -96,19 +96,19 @@ struct Desktop {
 
 impl Desktop {
     fn new(arguments: &Arguments, screen: Screen, pictures: Pictures) -> anyhow::Result<Self> {
-        let (width, height) = screen.size()?;
-        let mut physics = Physics::default();
-        (physics.width, physics.height) = (width, height);
+        let physics = Physics::new(screen.monitors()?);
+        let Place { left, right, top, bottom } = bounds(&physics.monitors);
+        let (width, height) = (right - left, bottom - top);
         let reading = JoinSet::new();
         let mut desktop = Desktop { screen, physics, held: None, waiting: None, pictures, reading };
         let step = width / (f64::from(arguments.count) + 1.0);
         for (i, (name, _)) in
             image::DRAWINGS.iter().cycle().take(arguments.count.into()).enumerate()
         {
-            desktop.physics.put(name, None, step * (i + 1) as f64, height / 2.0);
+            desktop.physics.put(name, None, left + step * (i + 1) as f64, top + height / 2.0);
         }
         for path in &arguments.image {
-            desktop.add(image::read(path)?, path, width / 2.0, height / 3.0)?;
+            desktop.add(image::read(path)?, path, left + width / 2.0, top + height / 3.0)?;
         }
         Ok(desktop)
     }
@@ -208,8 +208,8 @@ impl Desktop {
     }
 
     fn look(&mut self) -> anyhow::Result<()> {
-        (self.physics.width, self.physics.height) = self.screen.size()?;
-        self.physics.floors = self.screen.floors()?;
+        self.physics.monitors = self.screen.monitors()?;
+        self.physics.floors = self.screen.floors(&self.physics.monitors)?;
         self.screen.drops.check_source(&self.screen.connection)
     }
 

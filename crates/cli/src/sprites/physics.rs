@@ -78,6 +78,23 @@ pub struct Floor {
     pub y: f64,
 }
 
+/// The edges of a window or a monitor, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+}
+
+impl Place {
+    /// The position in it that is nearest to another one, and this far from its edges.
+    fn nearest(&self, x: f64, y: f64, margin: f64) -> (f64, f64) {
+        let x = between(x, self.left + margin, self.right - margin);
+        (x, between(y, self.top + margin, self.bottom - margin))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Body {
     pub id: u32,
@@ -87,8 +104,8 @@ pub struct Body {
     pub y: f64,
     pub v: Velocity,
     pub is_held: bool,
-    /// The edge that it is crossing, and whether inwards.
-    over: Option<(Edge, bool)>,
+    /// The edge of a monitor that it is crossing, and whether inwards.
+    over: Option<(Edge, bool, Place)>,
     /// Whether it was thrown downwards: one that only falls does not leave over the lower edge.
     is_thrown_down: bool,
     walks_left: bool,
@@ -98,8 +115,8 @@ pub struct Body {
 #[derive(Default)]
 pub struct Physics {
     pub bodies: Vec<Body>,
-    pub width: f64,
-    pub height: f64,
+    /// The visible parts of the desktop; at least one. What is between them or beside a smaller one is not visible.
+    pub monitors: Vec<Place>,
     pub floors: Vec<Floor>,
     /// The edges with a neighbour. A sprite bounces at the others.
     pub open: Vec<Edge>,
@@ -107,6 +124,11 @@ pub struct Physics {
 }
 
 impl Physics {
+    /// A desktop without sprites.
+    pub fn new(monitors: Vec<Place>) -> Self {
+        Physics { monitors, ..Physics::default() }
+    }
+
     /// Puts a sprite at a position, at rest.
     pub fn put(&mut self, sprite: &str, picture: Option<String>, x: f64, y: f64) {
         let crossing = Crossing {
@@ -122,14 +144,23 @@ impl Physics {
     /// Lets a sprite enter over an edge, fast enough to get inside and not right through.
     pub fn enter(&mut self, mut arrival: Crossing) {
         let edge = arrival.edge;
-        let inside = |at: f64, span: f64| between(at * span, RADIUS, span - RADIUS);
+        let Place { left, right, top, bottom } = bounds(&self.monitors);
+        let (x, y) = (left + arrival.at * (right - left), top + arrival.at * (bottom - top));
         let (x, y) = match edge {
-            Edge::Left => (-RADIUS, inside(arrival.at, self.height)),
-            Edge::Right => (self.width + RADIUS, inside(arrival.at, self.height)),
-            Edge::Up => (inside(arrival.at, self.width), -RADIUS),
-            Edge::Down => (inside(arrival.at, self.width), self.height + RADIUS),
+            Edge::Left => (left, y),
+            Edge::Right => (right, y),
+            Edge::Up => (x, top),
+            Edge::Down => (x, bottom),
         };
-        let span = if edge.is_side() { self.width } else { self.height };
+        let monitor = monitor_at(&self.monitors, x, y);
+        let (x, y) = monitor.nearest(x, y, RADIUS);
+        let (x, y) = match edge {
+            Edge::Left => (monitor.left - RADIUS, y),
+            Edge::Right => (monitor.right + RADIUS, y),
+            Edge::Up => (x, monitor.top - RADIUS),
+            Edge::Down => (x, monitor.bottom + RADIUS),
+        };
+        let span = if edge.is_side() { right - left } else { bottom - top };
         let most = between(ENTER_SPEED_PER_PIXEL * span, ENTER_SPEED, ENTER_SPEED_MAX);
         let v = &mut arrival.velocity;
         *v = limited(*v, most);
@@ -139,7 +170,7 @@ impl Physics {
             Edge::Up => v.y = v.y.max(ENTER_SPEED),
             Edge::Down => v.y = v.y.min(-ENTER_SPEED),
         }
-        self.add(arrival, x, y, Some((edge, true)));
+        self.add(arrival, x, y, Some((edge, true, monitor)));
     }
 
     fn add(
@@ -147,7 +178,7 @@ impl Physics {
         Crossing { sprite, picture, velocity: v, .. }: Crossing,
         x: f64,
         y: f64,
-        over: Option<(Edge, bool)>,
+        over: Option<(Edge, bool, Place)>,
     ) {
         if self.bodies.len() >= SPRITES_MAX {
             self.bodies.remove(0);
@@ -181,10 +212,9 @@ impl Physics {
     }
 
     pub fn drag(&mut self, id: u32, x: f64, y: f64) {
-        let (width, height) = (self.width, self.height);
+        let place = monitor_at(&self.monitors, x, y).nearest(x, y, RADIUS);
         if let Some(body) = self.body(id) {
-            body.x = between(x, RADIUS, width - RADIUS);
-            body.y = between(y, RADIUS, height - RADIUS);
+            (body.x, body.y) = place;
         }
     }
 
@@ -199,8 +229,9 @@ impl Physics {
     /// Advances by [`STEP_S`]; returns the sprites that have left over an edge.
     pub fn step(&mut self) -> Vec<Crossing> {
         let mut gone = Vec::new();
-        let Physics { bodies, width, height, floors, open, .. } = self;
-        bodies.retain_mut(|body| match body.step(*width, *height, floors, open) {
+        let Physics { bodies, monitors, floors, open, .. } = self;
+        let bounds = bounds(monitors);
+        bodies.retain_mut(|body| match body.step(monitors, &bounds, floors, open) {
             Some(crossing) => {
                 gone.push(crossing);
                 false
@@ -214,8 +245,8 @@ impl Physics {
 impl Body {
     fn step(
         &mut self,
-        width: f64,
-        height: f64,
+        monitors: &[Place],
+        bounds: &Place,
         floors: &[Floor],
         open: &[Edge],
     ) -> Option<Crossing> {
@@ -228,15 +259,18 @@ impl Body {
         }
         self.x += self.v.x * STEP_S;
         self.y += self.v.y * STEP_S;
-        if let Some((edge, is_inward)) = self.over {
-            let room = self.room(edge, width, height);
+        if let Some((edge, is_inward, monitor)) = self.over {
+            let room = self.room(edge, &monitor);
             if is_inward && room >= 0.0 {
                 self.over = None;
             }
             if is_inward || room > -2.0 * RADIUS {
                 return None;
             }
-            let at = if edge.is_side() { self.y / height } else { self.x / width };
+            let at = match edge.is_side() {
+                true => (self.y - bounds.top) / (bounds.bottom - bounds.top),
+                false => (self.x - bounds.left) / (bounds.right - bounds.left),
+            };
             let (sprite, picture) = (self.sprite.clone(), self.picture.clone());
             return Some(Crossing {
                 sprite,
@@ -246,18 +280,27 @@ impl Body {
                 picture,
             });
         }
+        let monitor = monitor_at(monitors, self.x, self.y);
         for edge in Edge::ALL {
             let speed = self.towards(edge);
-            if self.room(edge, width, height) > 0.0 || speed <= 0.0 {
+            if self.room(edge, &monitor) > 0.0
+                || speed <= 0.0
+                || self.can_pass(edge, speed, &monitor, monitors)
+            {
                 continue;
             }
             let may_leave = speed >= THROW_SPEED && (edge != Edge::Down || self.is_thrown_down);
             if may_leave && open.contains(&edge) {
-                self.over = Some((edge, false));
+                self.over = Some((edge, false, monitor));
                 return None;
             }
-            self.x = between(self.x, RADIUS, width - RADIUS);
-            self.y = between(self.y, RADIUS, height - RADIUS);
+            // Only this edge stops its rim, so that it can walk on over the others.
+            let (x, y) = monitor.nearest(self.x, self.y, RADIUS);
+            (self.x, self.y) = monitor.nearest(self.x, self.y, 0.0);
+            match edge.is_side() {
+                true => self.x = x,
+                false => self.y = y,
+            }
             if edge.is_side() {
                 self.v.x *= -BOUNCE;
                 self.walks_left = edge == Edge::Right;
@@ -293,13 +336,31 @@ impl Body {
         self.v.x += (walk - self.v.x) * between(4.0 * STEP_S, 0.0, 1.0);
     }
 
+    /// Whether there is another monitor beyond an edge of one. Across a gap, a sprite has to be thrown.
+    fn can_pass(&self, edge: Edge, speed: f64, of: &Place, monitors: &[Place]) -> bool {
+        monitors.iter().any(|to| {
+            // In the direction of the edge: the end of the one, and the ends of the other.
+            let (end, near, far) = match edge {
+                Edge::Left => (-of.left, -to.right, -to.left),
+                Edge::Right => (of.right, to.left, to.right),
+                Edge::Up => (-of.top, -to.bottom, -to.top),
+                Edge::Down => (of.bottom, to.top, to.bottom),
+            };
+            let is_beside = match edge.is_side() {
+                true => (to.top..to.bottom).contains(&self.y),
+                false => (to.left..to.right).contains(&self.x),
+            };
+            is_beside && far > end && (near <= end || speed >= THROW_SPEED)
+        })
+    }
+
     /// Pixels between a sprite's rim and an edge; negative when it is partly beyond.
-    fn room(&self, edge: Edge, width: f64, height: f64) -> f64 {
+    fn room(&self, edge: Edge, monitor: &Place) -> f64 {
         match edge {
-            Edge::Left => self.x - RADIUS,
-            Edge::Right => width - RADIUS - self.x,
-            Edge::Up => self.y - RADIUS,
-            Edge::Down => height - RADIUS - self.y,
+            Edge::Left => self.x - RADIUS - monitor.left,
+            Edge::Right => monitor.right - RADIUS - self.x,
+            Edge::Up => self.y - RADIUS - monitor.top,
+            Edge::Down => monitor.bottom - RADIUS - self.y,
         }
     }
 
@@ -311,6 +372,27 @@ impl Body {
             Edge::Down => self.v.y,
         }
     }
+}
+
+/// The monitor at a position, or the nearest one.
+fn monitor_at(monitors: &[Place], x: f64, y: f64) -> Place {
+    let distance = |monitor: &Place| {
+        let nearest = monitor.nearest(x, y, 0.0);
+        (nearest.0 - x).hypot(nearest.1 - y)
+    };
+    let nearest = monitors.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    *nearest.expect("a desktop has a monitor")
+}
+
+/// The outermost edges of all monitors.
+pub fn bounds(monitors: &[Place]) -> Place {
+    let both = |a: Place, b: &Place| Place {
+        left: a.left.min(b.left),
+        right: a.right.max(b.right),
+        top: a.top.min(b.top),
+        bottom: a.bottom.max(b.bottom),
+    };
+    monitors[1..].iter().fold(monitors[0], both)
 }
 
 fn limited(Velocity { x, y }: Velocity, max: f64) -> Velocity {
@@ -329,7 +411,8 @@ mod tests {
     use super::*;
 
     fn desktop() -> Physics {
-        Physics { width: 800.0, height: 600.0, open: Edge::ALL.to_vec(), ..Physics::default() }
+        let monitor = Place { left: 0.0, right: 800.0, top: 0.0, bottom: 600.0 };
+        Physics { open: Edge::ALL.to_vec(), ..Physics::new(vec![monitor]) }
     }
 
     fn run(physics: &mut Physics, seconds: f64) -> Vec<Crossing> {
@@ -387,13 +470,68 @@ mod tests {
         assert_eq!(physics.bodies.len(), 1);
     }
 
+    /// A smaller monitor beside a gap.
+    fn two_monitors() -> Physics {
+        let right = Place { left: 500.0, right: 800.0, top: 100.0, bottom: 500.0 };
+        let left = Place { left: 0.0, right: 400.0, top: 0.0, bottom: 600.0 };
+        Physics { monitors: vec![left, right], ..desktop() }
+    }
+
+    #[test]
+    fn sprites_come_to_stand_on_the_edges_of_monitors_and_stay_there() {
+        for y in [30.0, 300.0, 590.0] {
+            let mut physics = two_monitors();
+            (0..=80).for_each(|n| physics.put("cat", None, f64::from(n) * 10.0, y));
+            assert_eq!(run(&mut physics, 3.0), []);
+            for _ in 0..500 {
+                physics.step();
+                for body in &physics.bodies {
+                    let floor = if body.x < 450.0 { 600.0 } else { 500.0 };
+                    let is_seen = (0.0..=400.0).contains(&body.x) || body.x >= 500.0;
+                    assert!((body.y + RADIUS - floor).abs() < 1.0 && is_seen, "{body:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sprite_walks_from_a_monitor_to_one_that_it_touches() {
+        let mut physics = two_monitors();
+        physics.monitors[1].left = 400.0;
+        physics.put("cat", None, 450.0, 300.0);
+        physics.put("cat", None, 450.0, 300.0);
+        assert_eq!(run(&mut physics, 4.0), []);
+        let floors: Vec<f64> = physics.bodies.iter().map(|body| body.y + RADIUS).collect();
+        assert_eq!(floors, [500.0, 600.0], "the first walks to the right");
+    }
+
+    #[test]
+    fn a_throw_over_an_inner_edge_stays_and_one_over_an_outer_edge_leaves() {
+        let throw = |from: (f64, f64), (x, y)| {
+            let mut physics = two_monitors();
+            physics.put("cat", None, from.0, from.1);
+            physics.release(1, Velocity { x, y });
+            let gone: Vec<Edge> = run(&mut physics, 5.0).iter().map(|one| one.edge).collect();
+            (gone, physics.bodies.first().map(|body| body.x > 500.0))
+        };
+        assert_eq!(throw((200.0, 300.0), (420.0, -300.0)), (vec![], Some(true)));
+        assert_eq!(throw((650.0, 300.0), (-420.0, -300.0)), (vec![], Some(false)));
+        assert_eq!(throw((650.0, 300.0), (2_000.0, -100.0)), (vec![Edge::Right], None));
+        assert_eq!(throw((200.0, 560.0), (2_000.0, 0.0)), (vec![Edge::Right], None));
+        assert_eq!(throw((650.0, 300.0), (0.0, 2_000.0)), (vec![Edge::Down], None));
+    }
+
     #[test]
     fn an_arrival_enters_at_its_edge_and_stays() {
         let mut physics = desktop();
         let (sprite, velocity) = ("cat".to_owned(), Velocity { x: 4_000.0, y: 0.0 });
-        physics.enter(Crossing { sprite, edge: Edge::Left, at: 0.5, velocity, picture: None });
+        let arrival = Crossing { sprite, edge: Edge::Left, at: 0.5, velocity, picture: None };
+        physics.enter(arrival.clone());
         assert!(physics.bodies[0].x < 0.0);
         run(&mut physics, 0.2);
         assert!(physics.bodies[0].x > RADIUS && physics.bodies[0].x < 400.0);
+        let mut two = two_monitors();
+        two.enter(Crossing { edge: Edge::Right, at: 0.99, ..arrival });
+        assert_eq!((two.bodies[0].x, two.bodies[0].y), (800.0 + RADIUS, 500.0 - RADIUS));
     }
 }

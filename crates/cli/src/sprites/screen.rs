@@ -15,7 +15,7 @@ use x11rb::rust_connection::RustConnection;
 
 use super::drops::Drops;
 use super::image::{Pixels, SIDE};
-use super::physics::{Body, Floor, RADIUS};
+use super::physics::{Body, Floor, Place, RADIUS};
 
 /// An image in the display: sprites share it.
 #[derive(Clone)]
@@ -62,24 +62,23 @@ impl Screen {
         Ok(Screen { connection, root, images, windows, drops })
     }
 
-    pub fn size(&self) -> anyhow::Result<(f64, f64)> {
-        let root = self.connection.get_geometry(self.root)?.reply()?;
-        Ok((root.width.into(), root.height.into()))
+    /// The monitors. A display without any is one as a whole.
+    pub fn monitors(&self) -> anyhow::Result<Vec<Place>> {
+        let asked = self.connection.randr_get_monitors(self.root, true)?.reply()?.monitors;
+        let mut monitors: Vec<Place> =
+            asked.iter().map(|m| place(m.x, m.y, m.width, m.height)).collect();
+        if monitors.is_empty() {
+            let root = self.connection.get_geometry(self.root)?.reply()?;
+            monitors.push(place(0, 0, root.width, root.height));
+        }
+        Ok(monitors)
     }
 
     /// The floors: the lower edges of the monitors, and the upper edges of windows.
-    pub fn floors(&self) -> anyhow::Result<Vec<Floor>> {
+    pub fn floors(&self, monitors: &[Place]) -> anyhow::Result<Vec<Floor>> {
         let connection = &self.connection;
-        let floor = |left: i32, width: i32, y: i32| Floor {
-            left: left.into(),
-            right: (left + width).into(),
-            y: y.into(),
-        };
-        let monitors = connection.randr_get_monitors(self.root, true)?.reply()?.monitors;
-        let mut floors: Vec<Floor> = monitors
-            .iter()
-            .map(|m| floor(m.x.into(), m.width.into(), i32::from(m.y) + i32::from(m.height)))
-            .collect();
+        let lower = |&Place { left, right, bottom: y, .. }: &Place| Floor { left, right, y };
+        let mut floors: Vec<Floor> = monitors.iter().map(lower).collect();
         // The windows of the root are the frames of a window manager, or the windows where there is none. The lowest is first.
         let windows = connection.query_tree(self.root)?.reply()?.children;
         let ours: Vec<Window> = self.windows.values().map(|shown| shown.window).collect();
@@ -93,16 +92,13 @@ impl Screen {
         let mut shown = Vec::new();
         for (attributes, geometry) in asked {
             // A window may be gone meanwhile.
-            let (Ok(attributes), Ok(place)) = (attributes.reply(), geometry.reply()) else {
+            let (Ok(attributes), Ok(at)) = (attributes.reply(), geometry.reply()) else {
                 continue;
             };
             if attributes.map_state == MapState::VIEWABLE
                 && attributes.class == WindowClass::INPUT_OUTPUT
             {
-                let (left, top) = (f64::from(place.x), f64::from(place.y));
-                let (right, bottom) =
-                    (left + f64::from(place.width), top + f64::from(place.height));
-                shown.push(Place { left, right, top, bottom });
+                shown.push(place(at.x, at.y, at.width, at.height));
             }
         }
         floors.extend(upper_edges(&shown).into_iter().filter(|floor| floor.y >= 2.0 * RADIUS));
@@ -233,13 +229,9 @@ impl Screen {
     }
 }
 
-/// Edges of a window, in pixels.
-#[derive(Clone, Copy)]
-struct Place {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+fn place(x: i16, y: i16, width: u16, height: u16) -> Place {
+    let (left, top) = (f64::from(x), f64::from(y));
+    Place { left, right: left + f64::from(width), top, bottom: top + f64::from(height) }
 }
 
 /// The visible parts of the upper edges of windows. The lowest window is first.

@@ -211,6 +211,11 @@ impl Interest {
         self.update_ready()
     }
 
+    /// Whether this node has a link, or one that is about to be used.
+    pub fn is_peer(&self, node: NodeId) -> bool {
+        self.peers.get(usize::from(node.0)).is_some_and(Option::is_some)
+    }
+
     /// The topics to announce to an expected node, and the number for the last one, whose
     /// acknowledgement covers all. Without topics, the caller passes that number to
     /// [`Interest::acked`]. From now on the node is synced.

@@ -117,6 +117,12 @@ impl LocalBus {
         Ok(())
     }
 
+    /// Whether there is a link to this node, or one is about to be used. After [`Handler::down`], it replaces the one that
+    /// ended.
+    pub fn has_link(&self, node: NodeId) -> bool {
+        self.shared.lock().interest.is_peer(node)
+    }
+
     /// Ends all links and the thread, and drops the handler, which is not called any more.
     ///
     /// Queued messages are written as far as the sockets accept them without waiting.

@@ -1,6 +1,6 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use watchfire_cluster::bus::frame::Frame;
 use watchfire_cluster::bus::{Bus, BusLimits, LocalBus, Loss, Readiness, SendError};
@@ -30,6 +30,27 @@ fn a_replaced_link_is_down_and_then_up() {
     after.send(Frame::Subscribe { seq: 1, topic: "theirs" });
     assert_eq!(after.receive(), Received::Ack(1));
     assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 1);
+}
+
+/// A worker that reports the first link as lost would lose the second one too.
+#[test]
+fn a_node_has_a_link_when_the_end_of_the_one_before_is_handled() {
+    let node = Node::start(0, BusLimits::default());
+    let (bus, has_link) = (Arc::downgrade(&node.bus), Arc::new(Mutex::new(Vec::new())));
+    let seen = has_link.clone();
+    node.recorder.hook(move |event| {
+        if let (Event::Down(down), Some(bus)) = (event, bus.upgrade()) {
+            seen.lock().unwrap().push(bus.has_link(NodeId(*down)));
+        }
+    });
+    assert!(!node.bus.has_link(NodeId(1)));
+    let first = node.link(1);
+    assert!(node.bus.has_link(NodeId(1)), "from the call that adds it");
+    let second = node.peer(1);
+    drop(first);
+    drop(second);
+    eventually("both are down", || has_link.lock().unwrap().len() == 2);
+    assert_eq!(*has_link.lock().unwrap(), [true, false]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use watchfire_traces::{Kind, Span, current};
 
+pub(crate) use ahead::LayerRead;
 pub(crate) use content_source::ContentSource;
 use sources::Sources;
 pub use sources::{AskedHost, HostAnswer, Progress, RunningDownload};

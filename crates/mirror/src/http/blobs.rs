@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::reader::{self, Content, ContentError, ReadError};
 use super::{LAST_MOMENT, Shared, without_bytes};
-use crate::download::{ContentSource, Download, DownloadError};
+use crate::download::{ContentSource, Download, DownloadError, LayerRead};
 use crate::images::Pull;
 use crate::oci::{ApiError, Digest, ErrorCode};
 use crate::store::{Blob, RangeRead, StoreError};
@@ -62,9 +62,7 @@ async fn open(
     let failed_pull = |error| pull_failed(shared, pull, digest, &error);
     let is_get = request.method == Method::GET;
     let in_parts = reads_part(request);
-    if is_get && !in_parts {
-        shared.downloads.note_asked(digest);
-    }
+    let layer_read = (is_get && !in_parts).then(|| shared.downloads.note_asked(digest));
     let is_alone = shared.fleet.is_none() && !in_parts;
     if complete.is_none() && is_get && is_alone && shared.catalog.names(&id, digest) {
         // The download asks the registry for this repository, so a check before it would ask twice. A download of parts
@@ -75,7 +73,9 @@ async fn open(
         if download.is_of(&source) {
             let blob = download.blob().await.map_err(failed_pull)?;
             shared.catalog.note_member(&id, digest, Some(blob.size()), Duration::ZERO);
-            return respond(shared, Some(pull), blob, Some(download), request, deadline).await;
+            let download = Some(download);
+            return respond(shared, Some(pull), blob, download, request, deadline, layer_read)
+                .await;
         }
     }
     // The other half of the time is for the blob.
@@ -100,7 +100,7 @@ async fn open(
         }
     };
     if let Some(blob) = complete {
-        return respond(shared, Some(pull), blob, None, request, deadline).await;
+        return respond(shared, Some(pull), blob, None, request, deadline, layer_read).await;
     }
     if request.method == Method::HEAD {
         if size.is_some() {
@@ -119,7 +119,7 @@ async fn open(
         return Err(of_another());
     }
     let blob = download.blob().await.map_err(failed_pull)?;
-    respond(shared, Some(pull), blob, Some(download), request, deadline).await
+    respond(shared, Some(pull), blob, Some(download), request, deadline, layer_read).await
 }
 
 /// The answer if the bytes that arrive may be of a private repository.
@@ -183,13 +183,14 @@ pub(super) async fn respond(
     download: Option<Download>,
     request: &Parts,
     deadline: Instant,
+    layer_read: Option<LayerRead>,
 ) -> Result<Response, ApiError> {
     let headers = headers(blob.digest(), blob.size());
     let digest = blob.digest().clone();
     let range_read = note_read(&blob, request);
     let is_of_ipfs = download.as_ref().is_some_and(Download::is_of_ipfs);
     let server = if is_of_ipfs { "ipfs" } else { "registry" };
-    let content = Content { blob, download, headers, server, range_read };
+    let content = Content { blob, download, headers, server, range_read, layer_read };
     // RFC 9110, 13.1.5: with the validator of something else, the range is not for this blob.
     let is_current = request
         .headers

@@ -178,7 +178,8 @@ impl Request<'_> {
                 }
             }
         };
-        let content = Content { blob, download, headers, server: "origin", range_read: None };
+        let (server, range_read, layer_read) = ("origin", None, None);
+        let content = Content { blob, download, headers, server, range_read, layer_read };
         let (method, deadline) = (&self.request.method, self.deadline);
         let range = conditions.range;
         let error = match reader::respond(self.shared, content, method, range, deadline).await {

@@ -105,7 +105,7 @@ async fn blob(
     let complete = shared.downloads.blobs().find_complete(digest).await;
     let complete = complete.map_err(|error| blobs::failed(&error))?;
     if let Some(blob) = complete.filter(|_| ipfs.is_public(digest)) {
-        return blobs::respond(shared, None, blob, None, request, deadline).await;
+        return blobs::respond(shared, None, blob, None, request, deadline, None).await;
     }
     let size = shared.catalog.size(&content_of_peers(), digest);
     let unknown = "its size is unknown: pull the manifest first";
@@ -120,7 +120,7 @@ async fn blob(
         return Err(blobs::of_another());
     }
     let blob = download.blob().await.map_err(|error| blobs::download_failed(&error))?;
-    blobs::respond(shared, None, blob, Some(download), request, deadline).await
+    blobs::respond(shared, None, blob, Some(download), request, deadline, None).await
 }
 
 /// Answers `GET /cids/<digest>`: the CIDs of the image with this manifest.

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 
 use super::{SOURCE, Shared};
-use crate::download::{Download, DownloadError};
+use crate::download::{Download, DownloadError, LayerRead};
 use crate::oci::{ByteRange, RangeError};
 use crate::store::{BLOCK_BYTES, Blob, RangeRead, StoreError};
 
@@ -28,6 +28,8 @@ pub(super) struct Content {
     pub(super) server: &'static str,
     /// Set for a read of a part, from which an order is made.
     pub(super) range_read: Option<RangeRead>,
+    /// Set for a read of a layer as a whole.
+    pub(super) layer_read: Option<LayerRead>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +50,7 @@ pub(super) async fn respond(
     range: Option<&HeaderValue>,
     deadline: Instant,
 ) -> Result<Response, ContentError> {
-    let Content { blob, download, mut headers, server, range_read } = content;
+    let Content { blob, download, mut headers, server, range_read, layer_read } = content;
     let size = blob.size();
     // RFC 9110, 14.2: only `GET` has ranges.
     let range = range.filter(|_| method == Method::GET).and_then(|range| range.to_str().ok());
@@ -74,7 +76,9 @@ pub(super) async fn respond(
     if method == Method::GET && size > 0 {
         let (next, end) = (bytes.start, bytes.end);
         let arrivals = shared.downloads.arrivals();
-        let mut reader = Reader { shared: shared.clone(), blob, download, range_read, next, end };
+        let for_reader = shared.clone();
+        let mut reader =
+            Reader { shared: for_reader, blob, download, range_read, layer_read, next, end };
         // Without the first block there is nothing to promise the client, unless the blob is on its way, or
         // waits for others that the link of this host carries.
         let first = match timeout_at(deadline, reader.next_bytes()).await {
@@ -114,6 +118,7 @@ struct Reader {
     /// The download, unless the blob is complete.
     download: Option<Download>,
     range_read: Option<RangeRead>,
+    layer_read: Option<LayerRead>,
     next: u64,
     end: u64,
 }
@@ -153,6 +158,7 @@ impl Reader {
         if self.next > self.end {
             // A connection that stays open may keep the body until its next request.
             self.range_read = None;
+            self.layer_read.take().into_iter().for_each(LayerRead::end);
         }
         Ok(Some(block.slice(from..to)))
     }

@@ -1,8 +1,8 @@
 //! Hosts of one fleet.
 
 use std::fs::File;
-use std::io::{BufReader, Write as _};
-use std::net::SocketAddr;
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Barrier};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use watchfire_mirror::oci::Digest;
 use watchfire_mirror::{FleetSettings, MirrorSettings};
-use watchfire_testkit::{HttpServer, Received, eventually_async, response, serve};
+use watchfire_testkit::{HttpServer, Received, Request, eventually_async, response, serve};
 
 use crate::support::{DOCKER, TestMirror, head_only, manifest_of, manifest_response, mirror};
 
@@ -169,21 +169,63 @@ async fn a_layer_that_waits_behind_another_one_on_a_busy_link_is_not_absent() {
     assert_eq!((second.status, second.body), (200, waiting));
 }
 
-/// Containerd asks for three layers at a time. The link of a slow registry would be unused until one of them is here.
-#[tokio::test(flavor = "multi_thread")]
-async fn later_layers_of_an_image_are_fetched_ahead_and_earlier_ones_and_those_of_others_are_not() {
-    let layers: Vec<Vec<u8>> = (0..7).map(|layer| vec![layer; 3 << 20]).collect();
-    let image: Vec<&[u8]> = layers[..6].iter().map(Vec::as_slice).collect();
-    let manifest = manifest_of(&image);
-    let served = layers.clone();
-    let server = HttpServer::start(move |seen| {
+/// A registry of these layers, with an image of all but the last. `before` is called before an answer to `GET`.
+fn registry_of(
+    layers: &[Vec<u8>],
+    before: impl Fn(&Received) + Clone + Send + 'static,
+) -> HttpServer {
+    let image: Vec<&[u8]> = layers[..layers.len() - 1].iter().map(Vec::as_slice).collect();
+    let (manifest, served) = (manifest_of(&image), layers.to_vec());
+    HttpServer::start(move |seen| {
         let found = served.iter().find(|one| seen.path.contains(&Digest::sha256(one).hex()));
         let answer = match found {
             Some(layer) => response("200 OK", &[], layer),
             None => manifest_response(DOCKER, &manifest),
         };
-        Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
+        if seen.method == "HEAD" {
+            return Some(head_only(answer));
+        }
+        before(seen);
+        Some(answer)
+    })
+}
+
+/// Layers that have begun end, but nobody will ask for the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_layer_is_fetched_ahead_for_a_client_that_has_left() {
+    let layers: Vec<Vec<u8>> = (0..4).map(|layer| vec![layer; 3 << 20]).collect();
+    let digests: Vec<Digest> = layers.iter().map(|layer| Digest::sha256(layer)).collect();
+    let path = |layer: usize| format!("/v2/a/blobs/{}", digests[layer]);
+    let (gate, first) = (Arc::new(Barrier::new(2)), path(0));
+    let has_left = gate.clone();
+    let server = registry_of(&layers, move |seen| {
+        if seen.path == first {
+            has_left.wait();
+        }
     });
+    let hosts = start_fleet(&server, 1).await;
+    let is_asked = |layer: usize| server.count("GET", &path(layer)) > 0;
+    assert_eq!(hosts[0].get("/v2/a/manifests/v1").await.status, 200);
+    let client = Request::new("GET", &path(0)).send(hosts[0].running.address());
+    let mut client = client.expect("the mirror listens");
+    eventually_async("the layer is on its way", async || is_asked(0)).await;
+    client.shutdown(Shutdown::Write).unwrap();
+    client.read_to_end(&mut Vec::new()).expect("the mirror ends the connection");
+    gate.wait();
+    let file = file_of(&hosts[0], &digests[0]);
+    eventually_async("the layer is here", async || file.exists()).await;
+    // Without the rule, the next one would be asked for before this one has passed.
+    assert_eq!(hosts[0].get(&path(3)).await.body, layers[3]);
+    assert!(!is_asked(1));
+    assert_eq!(hosts[0].get(&path(1)).await.body, layers[1]);
+    eventually_async("a client is there again", async || is_asked(2)).await;
+}
+
+/// Containerd asks for three layers at a time. The link of a slow registry would be unused until one of them is here.
+#[tokio::test(flavor = "multi_thread")]
+async fn later_layers_of_an_image_are_fetched_ahead_and_earlier_ones_and_those_of_others_are_not() {
+    let layers: Vec<Vec<u8>> = (0..7).map(|layer| vec![layer; 3 << 20]).collect();
+    let server = registry_of(&layers, |_| {});
     let hosts = start_fleet(&server, 2).await;
     let path = |layer: usize| format!("/v2/a/blobs/{}", Digest::sha256(&layers[layer]));
     let is_asked = |layer: usize| server.count("GET", &path(layer)) > 0;

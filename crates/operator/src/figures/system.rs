@@ -27,18 +27,13 @@ impl SystemFigures {
         let of_disk = |blocks: fn(&StatVfs) -> u64| {
             disk.as_ref().map(|disk| blocks(disk).saturating_mul(disk.f_frsize))
         };
-        let machine = memory_of_machine();
-        let group = memory_of_group();
-        let least = |of_machine: Option<u64>, of_group: Option<u64>| {
-            of_machine.into_iter().chain(of_group).min()
-        };
+        let own_groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut memory = memory_of_groups(Path::new("/sys/fs/cgroup"), &own_groups);
+        memory.extend(memory_of_machine());
         SystemFigures {
             backlog_overflows: backlog_overflows(),
-            memory_available_bytes: least(
-                machine.map(|(available, _)| available),
-                group.map(|(available, _)| available),
-            ),
-            memory_max_bytes: least(machine.map(|(_, all)| all), group.map(|(_, all)| all)),
+            memory_available_bytes: memory.iter().map(|(available, _)| *available).min(),
+            memory_max_bytes: memory.iter().map(|(_, all)| *all).min(),
             disk_available_bytes: of_disk(|disk| disk.f_bavail),
             disk_max_bytes: of_disk(|disk| disk.f_blocks),
         }
@@ -55,12 +50,22 @@ fn memory_of_machine() -> Option<(u64, u64)> {
     Some((bytes("MemAvailable")?, bytes("MemTotal")?))
 }
 
-/// The same of the memory group of a container or a unit, if it has a limit.
-fn memory_of_group() -> Option<(u64, u64)> {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    // A file of version 2 has the text "max" without a limit, and is missing in the root.
-    let max = number("/sys/fs/cgroup/memory.max")?;
-    let used = number("/sys/fs/cgroup/memory.current")?;
+/// The same of each memory group with a limit: that of the container or unit, and those around it. `own` is the text of
+/// `/proc/self/cgroup`. A container may see its own group as the root, under another path than this text names.
+fn memory_of_groups(root: &Path, own: &str) -> Vec<(u64, u64)> {
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let innermost = root.join(own);
+    innermost.ancestors().take_while(|group| group.starts_with(root)).filter_map(of_group).collect()
+}
+
+fn of_group(group: &Path) -> Option<(u64, u64)> {
+    let number = |file| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
+    // It is "max" without a limit. The root of the machine has no such file.
+    let max = number("memory.max")?;
+    // The kernel gives old pages of files back as soon as memory is needed.
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let files = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok());
+    let used = number("memory.current")?.saturating_sub(files.unwrap_or(0));
     Some((max.saturating_sub(used), max))
 }
 
@@ -86,6 +91,30 @@ mod tests {
         assert_eq!(overflows_in(text), Some(23));
         assert_eq!(overflows_in("TcpExt: A\nTcpExt: 1\n"), None);
         assert_eq!(overflows_in(""), None);
+    }
+
+    #[test]
+    fn the_memory_groups_around_the_own_one_count_too() {
+        let root = tempfile::tempdir().unwrap();
+        let group = |path: &str, max: &str, current: &str, stat: &str| {
+            let folder = root.path().join(path);
+            fs::create_dir_all(&folder).unwrap();
+            for (file, text) in [("max", max), ("current", current), ("stat", stat)] {
+                fs::write(folder.join(format!("memory.{file}")), text).unwrap();
+            }
+        };
+        group("system.slice/watchfire.service", "1000\n", "900\n", "file 500\ninactive_file 300\n");
+        group("system.slice", "max\n", "5000\n", "");
+        let of = |own| memory_of_groups(root.path(), own);
+        let own = "4:memory:/other\n0::/system.slice/watchfire.service\n";
+        assert_eq!(of(own), [(400, 1000)]);
+        group("system.slice", "6000\n", "5700\n", "");
+        assert_eq!(of(own), [(400, 1000), (300, 6000)]);
+        assert_eq!(of(""), [], "the root of a machine has no limit");
+        // A container that sees its own group as the root.
+        group("", "800\n", "790\n", "");
+        assert_eq!(of("0::/../docker/a"), [(10, 800)]);
+        assert_eq!(of("0::/"), [(10, 800)]);
     }
 
     #[test]

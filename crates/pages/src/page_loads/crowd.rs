@@ -44,7 +44,7 @@ impl Crowd {
         let (most, _) = by_host.iter().max_by_key(|(_, loads)| **loads).filter(|_| is_crowd)?;
         let is_host = !NO_HOSTS.contains(&most.as_str());
         let host = if is_host { format!(", most from {most}") } else { String::new() };
-        Some(format!("A crowd came: {loads} page loads in this minute{host}"))
+        Some(format!("A crowd came: {loads} page loads in a minute{host}"))
     }
 }
 
@@ -60,10 +60,10 @@ fn a_crowd_is_told_once_an_hour_with_the_host_that_most_came_from() {
     };
     assert_eq!(after("none", &[900]), [""; 0], "nothing is usual yet");
     assert_eq!(after("none", &[[20; 60], [19; 60]].concat()), [""; 0]);
-    let text = "A crowd came: 300 page loads in this minute, most from a.example";
+    let text = "A crowd came: 300 page loads in a minute, most from a.example";
     assert_eq!(after("a.example", &[189, 300, 9_000]), [text]);
     assert_eq!(after("none", &[5; 58]), [""; 0]);
-    let text = "A crowd came: 9000 page loads in this minute";
+    let text = "A crowd came: 9000 page loads in a minute";
     assert_eq!(after("none", &[9_000, 9_000]), [text], "an hour later");
     assert_eq!(after("none", &[&[0; 60][..], &[99]].concat()), [""; 0], "few are no crowd");
 }

@@ -189,8 +189,10 @@ async fn serve(
                 Order::Drain => return None,
             },
             Some(lost) = lost_links.recv() => {
-                // Links to other machines are opened again without the supervisor.
-                if lost != SUPERVISOR && !place.of_machine.contains(&lost.0) {
+                // Links to other machines are opened again without the supervisor. And a process that was restarted may be
+                // linked already: its new link is not lost.
+                let is_near = place.of_machine.contains(&lost.0) && !place.bus.has_link(lost);
+                if lost != SUPERVISOR && !is_near {
                     continue;
                 }
                 let slot = if lost == SUPERVISOR { lost } else { NodeId(lost.0 - place.first) };

@@ -1,6 +1,7 @@
 //! The parts of a channel beyond Phoenix that `@supabase/realtime-js` and clients like it expect. Their topics begin with `realtime:`.
 
 use serde::Deserialize;
+use watchfire_channels::realtime::TOPIC_PREFIX;
 
 use crate::channel_api::Payload;
 
@@ -9,7 +10,7 @@ const ACCESS_TOKEN: &str = "access_token";
 
 /// Whether a topic is one of such clients.
 pub(super) fn is_topic(topic: &str) -> bool {
-    topic.starts_with("realtime:")
+    topic.starts_with(TOPIC_PREFIX)
 }
 
 /// Whether a message replaces the token of such a client.
