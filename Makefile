@@ -348,9 +348,9 @@ bench-calibration: web # Run experiments in the simulator and on processes; writ
 bench: web experiments/peers/node_modules/.package-lock.json ## Measure against the targets, side by side; writes docs/bench/
 	$(call measure,targets,bench/targets,-p watchfire-bench -p chat)
 
-scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, storm, small-machine, observed and streams
+scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, one-room, storm, small-machine, observed and streams
 	$(CARGO) build --release $(LOCKED) --features watchfire-cli/profiles -p watchfire-cli -p watchfire-bench
-	for name in $(or $(EXPERIMENTS),million polls rooms storm small-machine observed streams); do \
+	for name in $(or $(EXPERIMENTS),million polls rooms one-room storm small-machine observed streams); do \
 	  $(SUDO) ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
 

@@ -15,7 +15,7 @@ pages() {
   each() { local target=$1 folder=$2 name; shift 2; for name; do echo "docs/$folder/$name.md $target EXPERIMENTS=$name"; done; }
   each bench-images fleet slow-upstream lazy equal-links neighbour sizes unshaped small-layers kraken proxy-file
   each bench-swarm swarm pair crowd uplinks webtorrent
-  each scale scale million polls rooms storm small-machine observed streams
+  each scale scale million polls rooms one-room storm small-machine observed streams
   each sim-pictures simulation swarms netflix-32 equal-1000 fleets large-fleets
   echo docs/simulation/calibration.md bench-calibration
   echo docs/bench/targets.md bench

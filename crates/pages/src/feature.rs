@@ -9,12 +9,12 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use watchfire::Settings;
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Figure, Foundation, Gate, MetricWriter, OwnTopics, Part,
     PartName, Running, SectionType, Started, Table, Trouble, Verdict, section_limits,
 };
 use watchfire::internal::{MetricSource, Metrics, OwnClientKey, TokenKey};
+use watchfire::{Members, Settings};
 use watchfire_sockets::RequestHead;
 
 use crate::figures::{FIGURES, TABLES, TROUBLES};
@@ -159,7 +159,9 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     ];
     parts.extend(shared.neighbour_parts());
     if shared.has_rooms() {
-        parts.push(Arc::new(RoomFeature));
+        let members = Members::new("rooms");
+        parts.push(members.part(foundation));
+        parts.push(Arc::new(RoomFeature(members)));
     }
     parts.push(Arc::new(shared.visitor_feature()));
     Ok(parts)

@@ -75,7 +75,7 @@
 // embedded, multi_process
 // server                    starts the parts
 // http
-// rules, shard
+// members, rules, shard
 // feature, hooks            a feature is given to a server, and sees what is below
 // channel_api, restart
 // history
@@ -96,6 +96,7 @@ mod http;
 pub mod internal;
 mod logging;
 mod machines;
+mod members;
 mod memory;
 mod metrics;
 #[cfg(test)]
@@ -131,6 +132,7 @@ pub use embedded::{EmbeddedServer, Refused as ConnectionRefused};
 #[cfg(feature = "logging")]
 pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
+pub use members::Members;
 pub use multi_process::{RunError, Started};
 pub use not_built::NotBuilt;
 pub use process::{raise_open_file_limit, stop_signal};

@@ -9,20 +9,24 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use watchfire::{
-    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
-    Payload, Refusal, Refused, Reply, Server, Settings, Socket, Started,
+    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Members,
+    Outcome, Payload, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
 use watchfire_api::{Api, ApiSettings};
 use watchfire_operator::{AdminSettings, Operator};
 
-/// `rooms:*`: anyone may join.
-struct Rooms;
+/// `rooms:*`: anyone may join. All see how many have joined with a name, and the names of some.
+struct Rooms(Members);
 
 impl Channel for Rooms {
     type State = ();
 
-    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        Ok(Joined::with(()))
+    fn join(&self, socket: &mut Socket<'_>, payload: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        let params: serde_json::Value = payload.json().unwrap_or_default();
+        Ok(match params["user"].as_str() {
+            Some(user) => Joined::with(()).response(self.0.enter(socket, user)),
+            None => Joined::with(()),
+        })
     }
 
     fn handle_in(
@@ -44,6 +48,10 @@ impl Channel for Rooms {
             (event, _) => return Err(Crash::because(format!("unknown event: {event}"))),
         }
         Ok(Outcome::NoReply)
+    }
+
+    fn leave(&self, (): (), socket: &mut Socket<'_>) {
+        self.0.leave(socket);
     }
 }
 
@@ -85,7 +93,9 @@ impl Channel for Lobby {
 
 /// Adds the channels of the chat, and its rule for sockets.
 fn with_channels(server: Server) -> Server {
-    server.channel("rooms:*", Rooms).channel("presence:*", Lobby).on_connect(|connect| {
+    let members = Members::new("rooms");
+    let server = server.with(members.clone()).channel("rooms:*", Rooms(members));
+    server.channel("presence:*", Lobby).on_connect(|connect| {
         if connect.params.map().contains_key("deny") {
             return Err(Refused::because("denied"));
         }
@@ -161,6 +171,20 @@ mod tests {
         assert!(ann.next("presence:1", "presence_diff")["joins"]["bob"].is_object());
         drop(bob);
         assert!(ann.next("presence:1", "presence_diff")["leaves"]["bob"].is_object());
+    }
+
+    #[test]
+    fn a_room_shows_who_enters_and_how_many_are_there() {
+        let channels = Channels::start(with_channels(Server::new(Settings::default()))).unwrap();
+        let [mut ann, mut bob] = ["", ""].map(|params| channels.connect(params).unwrap());
+        let joined = ann.join("rooms:1", json!({ "user": "ann" }));
+        assert_eq!(joined, Reply::ok(json!({ "count": 1, "users": ["ann"] })));
+        assert_eq!(ann.next("rooms:1", "user_entered"), json!({ "user": "ann" }));
+        bob.join("rooms:1", json!({ "user": "bob" }));
+        assert_eq!(ann.next("rooms:1", "user_entered"), json!({ "user": "bob" }));
+        while ann.next("rooms:1", "members") != json!({ "count": 2, "users": ["ann", "bob"] }) {}
+        drop(bob);
+        assert_eq!(ann.next("rooms:1", "members"), json!({ "count": 1, "users": ["ann"] }));
     }
 
     #[test]

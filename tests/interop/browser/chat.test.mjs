@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { RawWebSocket } from '../lib/raw-socket.mjs'
 import { newVisitor, startServer, newVisitors } from './page-driver.mjs'
 
 test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
@@ -26,7 +27,7 @@ test('two people chat in a room, and a third person in another room receives not
   await sendChat(ann, 'Is anybody <b>there</b>?')
   await bob.waitForText('Is anybody <b>there</b>?')
   await sendChat(bob, 'By the fire.')
-  const log = (person) => person.tab.getByRole('log').getByRole('listitem')
+  const log = (person) => person.tab.getByRole('log').getByRole('listitem').filter({ hasNotText: ' entered ' })
   await ann.waitForText('By the fire.')
   assert.equal(await log(ann).count(), 2)
   assert.equal(await log(eve).count(), 0)
@@ -52,6 +53,34 @@ test('a person has a name from the start, can change it, and has it again when t
   await says('It is still me.', invented)
   assert.equal(await name.inputValue(), invented)
   person.assertNoPageErrors()
+})
+
+test('a room shows who enters, how many are there, and their names', async (t) => {
+  const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
+  const [ann, bob] = await newVisitors(t, server, 2)
+  const members = (person) => person.tab.locator('.members')
+  const names = (person) => members(person).getByRole('listitem').allTextContents()
+  await ann.goTo('/chat#room=camp')
+  await ann.waitForText('Only you are here')
+  await bob.goTo('/chat#room=camp')
+  const name = await bob.tab.getByRole('textbox', { name: 'Your name' }).inputValue()
+  await ann.tab.getByRole('log').getByText(`${name} entered`).waitFor()
+  await ann.waitForText('2 people are here')
+  await members(ann).locator('summary').click()
+  assert.ok((await names(ann)).includes(name))
+  await bob.tab.getByRole('textbox', { name: 'Your name' }).fill('Bob')
+  await bob.tab.keyboard.press('Tab')
+  await waitUntil(async () => (await names(ann)).includes('Bob'), 'the new name is shown')
+  assert.equal((await names(ann)).length, 2)
+
+  const crowd = await Promise.all(Array.from({ length: 120 }, () => RawWebSocket.open(t, server)))
+  await Promise.all(crowd.map((socket, n) => socket.join('rooms:camp', { user: `user ${n}` })))
+  await ann.waitForText('122 people are here')
+  await ann.waitForText('and 72 more')
+  assert.equal((await names(ann)).length, 51)
+  await bob.leave()
+  await ann.waitForText('121 people are here')
+  ann.assertNoPageErrors()
 })
 
 test('a server without chat rooms does not link to the chat, and its chat page says how to turn it on', async (t) => {

@@ -36,6 +36,20 @@ for (const variant of variants) {
       assert.equal(channel.state, 'joined')
     })
 
+    it('sees who enters a room, and how many are there', async (t) => {
+      const topic = freshTopic()
+      const ann = connect(t, server, variant).socket.channel(topic, { user: 'Ann' })
+      const [entered, members] = ['user_entered', 'members'].map((event) => collectEvents(ann, event))
+      assert.deepEqual(await reply(ann.join()), { status: 'ok', response: { count: 1, users: ['Ann'] } })
+      const bob = connect(t, server, variant).socket.channel(topic, { user: 'Bob' })
+      assert.equal((await reply(bob.join())).response.count, 2)
+      await entered.next(({ user }) => user === 'Bob', 'Bob entered')
+      const { users } = await members.next(({ count }) => count === 2, 'two members')
+      assert.deepEqual(users.toSorted(), ['Ann', 'Bob'])
+      bob.leave()
+      assert.deepEqual(await members.next(({ count }) => count === 1, 'one member'), { count: 1, users: ['Ann'] })
+    })
+
     it('gets the reason when a join is rejected', async (t) => {
       const client = connect(t, server, variant)
       const refused = { status: 'error', response: { reason: 'no user' } }

@@ -64,6 +64,25 @@ describe('a server of several processes', () => {
     }
   })
 
+  it('counts the members of a room, and names some of them, in every process', async (t) => {
+    const topic = freshTopic('rooms')
+    const sockets = await crowd(t, server)
+    await Promise.all(sockets.map((socket, n) => socket.join(topic, { user: `user ${n}` })))
+    const counts =
+      (count) =>
+      ([, , , event, body]) =>
+        event === 'members' && body.count === count
+    for (const socket of sockets) {
+      const [, , , , { users }] = await socket.receive(counts(CROWD), `${CROWD} members`)
+      assert.equal(new Set(users).size, 50)
+    }
+    for (const socket of sockets.splice(0, 20)) socket.destroy()
+    for (const socket of sockets) {
+      const [, , , , { users }] = await socket.receive(counts(CROWD - 20), 'those who are left')
+      assert.equal(users.length, CROWD - 20)
+    }
+  })
+
   it('counts the nodes of a page apart from its tabs, in every process', async (t) => {
     const sockets = await crowd(t, server)
     const topic = 'page:bafkreieq5jui4j25lacwomsqgjeswwl3y5zcdrresptwgmfylxo2depppq'

@@ -25,7 +25,7 @@ fn both_serializers_join_push_and_receive_broadcasts() {
         let server = watchfire();
         let steps = format!(
             r#"{{ connect = {{ path = "/socket/websocket?vsn={version}" }} }},
-               {{ join = {{ topic = "rooms:lobby", payload = {{ user = "${{id}}" }} }} }},
+               {{ join = {{ topic = "rooms:lobby" }} }},
                {{ push = {{ topic = "rooms:lobby", event = "new_msg", expect = "from ${{id}}!",
                             payload = {{ body = "from ${{id}}!", sent = "${{now}}" }} }} }},
                {{ stay = {{}} }}, {{ leave = {{ topic = "rooms:lobby" }} }}, {{ disconnect = {{}} }}"#

@@ -5,7 +5,7 @@ use watchfire_types::{NodeId, ShardId};
 
 /// One joined channel, in any process of the server. Messages to a channel that ended reach no
 /// client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelAddress {
     pub(crate) node: NodeId,
     pub(crate) shard: ShardId,

@@ -9,19 +9,25 @@ import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { language } from '../messages/index.ts'
 import { chat as text } from '../messages/chat.ts'
-import { BODY_LENGTH_MAX, joinRoom, USER_LENGTH_MAX, type RoomMessage, type RoomSession, type SendResult } from './room.ts'
+import { BODY_LENGTH_MAX, joinRoom, USER_LENGTH_MAX, type Members, type RoomMessage, type RoomSession, type SendResult } from './room.ts'
 
 /** The name of a person who gives none. */
 const invented = inventName()
 /** The person's name, kept while the tab is open, across rooms. */
 const user = signal(invented)
 
+/** The person's name, which is never empty. */
+function ownName(): string {
+  if (user.value.trim() === '') user.value = invented
+  return user.value
+}
+
 /** Pixels from the end within which the list scrolls along with new messages. */
 const FOLLOWING_PX = 80
 
 /** A chat room. Each member receives messages from its join on; no history is kept. */
 export function ChatPage({ site, room }: { site: Site; room: string }) {
-  const session = useMemo(() => joinRoom(site.channels, room), [site, room])
+  const session = useMemo(() => joinRoom(site.channels, room, ownName), [site, room])
   useEffect(() => () => session.leave(), [session])
   useEffect(() => showTabStatus(text('tab', { room }), 'available'), [room])
   const state = session.state.value
@@ -30,7 +36,10 @@ export function ChatPage({ site, room }: { site: Site; room: string }) {
   return (
     <div class="chat">
       <h1 class="unseen">{text('title', { room })}</h1>
-      <RoomBar session={session} room={room} />
+      <div>
+        <RoomBar session={session} room={room} />
+        {session.members.value !== null && <MemberList members={session.members.value} />}
+      </div>
       <Messages messages={session.messages.value} />
       <MessageForm session={session} />
     </div>
@@ -69,6 +78,23 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
   )
 }
 
+/** The number of members, which opens their names. Of many members, the server names some. */
+function MemberList({ members: { count, users } }: { members: Members }) {
+  return (
+    <details class="members">
+      <summary>{text('members', { count })}</summary>
+      <ul>
+        {users.toSorted().map((name, i) => (
+          <li key={i} dir="auto" translate={false}>
+            {name}
+          </li>
+        ))}
+        {count > users.length && <li>{text('more', { count: count - users.length })}</li>}
+      </ul>
+    </details>
+  )
+}
+
 function standing(state: RoomSession['state']['value']): string {
   if (state === 'joining') return text('joining')
   if (state === 'joined') return text('joined')
@@ -100,20 +126,29 @@ function Messages({ messages }: { messages: readonly RoomMessage[] }) {
       {messages.length === 0 && <p class="none">{text('none')}</p>}
       <ol>
         {messages.map((message, i) => (
-          <li key={i}>
-            <b dir="auto" translate={false}>
-              {message.user}
-            </b>{' '}
-            <time dateTime={message.at.toISOString()}>
-              {message.at.toLocaleTimeString(language.value.tag, { hour: '2-digit', minute: '2-digit' })}
-            </time>
-            <p dir="auto" translate={false}>
-              {message.body}
-            </p>
-          </li>
+          <Line key={i} {...message} />
         ))}
       </ol>
     </div>
+  )
+}
+
+function Line({ user, body, at }: RoomMessage) {
+  const name = (
+    <b dir="auto" translate={false}>
+      {user}
+    </b>
+  )
+  return (
+    <li>
+      {body === null ? text.withNodes('entered', { user: name }) : name}{' '}
+      <time dateTime={at.toISOString()}>{at.toLocaleTimeString(language.value.tag, { hour: '2-digit', minute: '2-digit' })}</time>
+      {body !== null && (
+        <p dir="auto" translate={false}>
+          {body}
+        </p>
+      )}
+    </li>
   )
 }
 
@@ -124,9 +159,8 @@ function MessageForm({ session }: { session: RoomSession }) {
   const ready = joined && body.trim() !== ''
   const send = async () => {
     if (!ready) return
-    if (user.value.trim() === '') user.value = invented
     setProblem(null)
-    const result = await session.send(user.value, body).catch(() => 'unsent' as const)
+    const result = await session.send(ownName(), body).catch(() => 'unsent' as const)
     if (result === 'ok') setBody('')
     else setProblem(unsentSentence(result))
   }
@@ -151,6 +185,7 @@ function MessageForm({ session }: { session: RoomSession }) {
         maxLength={USER_LENGTH_MAX}
         value={user.value}
         onInput={(event) => (user.value = event.currentTarget.value)}
+        onChange={() => session.rename(ownName())}
       />
       <input
         class="body"

@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { BODY_LENGTH_MAX, readMessage, ROOM_MESSAGES_MAX, USER_LENGTH_MAX, withMessage, writeMessage } from './room.ts'
+import {
+  BODY_LENGTH_MAX,
+  readEntry,
+  readMembers,
+  readMessage,
+  ROOM_MESSAGES_MAX,
+  USER_LENGTH_MAX,
+  withMessage,
+  writeMessage,
+} from './room.ts'
 
 const now = new Date('2026-05-01T10:00:00Z')
 
@@ -43,6 +52,20 @@ describe('a name and a message', () => {
     expect(readMessage({ user: '\u200b', body: 'a' }, now)).toMatchObject({ user: 'somebody' })
     expect(writeMessage('\u2066Ada\u2069', 'a', now)).toMatchObject({ user: 'Ada' })
   })
+})
+
+describe('the members of a room', () => {
+  it('are a number and some names, without hidden characters', () => {
+    expect(readMembers({ count: 100_000, users: ['Ada', 'ad\u200bmin', 7] })).toEqual({
+      count: 100_000,
+      users: ['Ada', 'admin', 'somebody'],
+    })
+    expect(readEntry({ user: ' Ada\u202e' }, now)).toEqual({ user: 'Ada', body: null, at: now })
+  })
+
+  it.each([null, 7, {}, { count: '1', users: [] }, { count: 1, users: 'Ada' }])('are unknown in any other shape: %j', (payload) =>
+    expect([readMembers(payload), readEntry(payload, now)]).toEqual([null, null]),
+  )
 })
 
 describe('a room', () => {

@@ -6,6 +6,10 @@ export interface RoomSession {
   /** Messages since this tab joined, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
   readonly messages: ReadonlySignal<readonly RoomMessage[]>
   readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string | null }>
+  /** `null` until the room was joined. */
+  readonly members: ReadonlySignal<Members | null>
+  /** Changes the name under which this tab is a member. */
+  rename(user: string): void
   /** Rejects when the queue of unsent messages is full. */
   send(user: string, body: string): Promise<SendResult>
   leave(): void
@@ -16,9 +20,16 @@ export type SendResult = 'ok' | 'timeout' | 'offline' | { refused: string | null
 
 export interface RoomMessage {
   user: string
-  body: string
+  /** `null`: the user entered the room. */
+  body: string | null
   /** The sender's own timestamp. */
   at: Date
+}
+
+/** The members of a room: their number, and the names that the server shows. */
+export interface Members {
+  count: number
+  users: readonly string[]
 }
 
 /** Messages kept per room; older ones are dropped. */
@@ -32,14 +43,34 @@ export function readMessage(payload: unknown, now: Date): RoomMessage | null {
   if (typeof payload !== 'object' || payload === null) return null
   const { user, body, at } = payload as Record<string, unknown>
   if (typeof body !== 'string' || body.trim() === '') return null
-  const named = typeof user === 'string' ? cut(plainName(user).trim(), USER_LENGTH_MAX) : ''
-  return { user: named || 'somebody', body: cut(body, BODY_LENGTH_MAX), at: readTime(at, now) }
+  return { user: readName(user), body: cut(body, BODY_LENGTH_MAX), at: readTime(at, now) }
+}
+
+/** Parses a `user_entered`; `null` when it is not valid. */
+export function readEntry(payload: unknown, now: Date): RoomMessage | null {
+  if (typeof payload !== 'object' || payload === null || !('user' in payload)) return null
+  return { user: readName(payload.user), body: null, at: now }
+}
+
+/** Parses a `members`, or the reply to a join; `null` when it is not valid. */
+export function readMembers(payload: unknown): Members | null {
+  if (typeof payload !== 'object' || payload === null) return null
+  const { count, users } = payload as Record<string, unknown>
+  return typeof count === 'number' && Array.isArray(users) ? { count, users: users.map(readName) } : null
+}
+
+function readName(user: unknown): string {
+  return (typeof user === 'string' && writeName(user)) || 'somebody'
+}
+
+function writeName(user: string): string {
+  return cut(plainName(user).trim(), USER_LENGTH_MAX)
 }
 
 /** The payload of a message. */
 export function writeMessage(user: string, body: string, now: Date): Record<string, unknown> {
   return {
-    user: cut(plainName(user).trim(), USER_LENGTH_MAX),
+    user: writeName(user),
     body: cut(body.trim(), BODY_LENGTH_MAX),
     at: now.toISOString(),
   }
@@ -64,17 +95,26 @@ function readTime(at: unknown, now: Date): Date {
   return Number.isNaN(time.getTime()) ? now : time
 }
 
-/** Joins a room of the chat. */
-export function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
+/** Joins a room of the chat. `name` returns the name at each join. */
+export function joinRoom(coming: Promise<Channels>, room: string, name: () => string): RoomSession {
   const messages = signal<readonly RoomMessage[]>([])
   const state = signal<'joining' | 'joined' | { refused: string | null }>('joining')
+  const members = signal<Members | null>(null)
+  const showMembers = (payload: unknown): void => {
+    members.value = readMembers(payload) ?? members.peek()
+  }
   const joining = coming.then((channels) =>
-    channels.join(`rooms:${room}`, ['new_msg'], {
-      joined: () => (state.value = 'joined'),
+    channels.join(`rooms:${room}`, ['new_msg', 'user_entered', 'members'], {
+      params: () => ({ user: writeName(name()) }),
+      joined: (response) => {
+        state.value = 'joined'
+        showMembers(response)
+      },
       lost: () => (state.value = 'joining'),
       refused: (response) => (state.value = { refused: reasonOf(response) }),
-      message: (_, payload) => {
-        const message = readMessage(payload, new Date())
+      message: (event, payload) => {
+        if (event === 'members') return showMembers(payload)
+        const message = event === 'new_msg' ? readMessage(payload, new Date()) : readEntry(payload, new Date())
         if (message !== null) messages.value = withMessage(messages.peek(), message)
       },
     }),
@@ -82,6 +122,12 @@ export function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
   return {
     messages,
     state,
+    members,
+    rename: (user) =>
+      void joining.then(
+        (topic) => topic.push('enter', { user: writeName(user) }),
+        () => undefined,
+      ),
     async send(user, body) {
       const topic = await joining
       const reply = await topic.push('new_msg', writeMessage(user, body, new Date()))
