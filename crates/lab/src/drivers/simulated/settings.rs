@@ -1,9 +1,10 @@
 //! Settings of peers in the simulator: those of the programs that it has a model of, and some that only a model has.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use watchfire_report::units::{parse_byte_rate, parse_duration};
+use watchfire_report::units::{parse_byte_rate, parse_bytes, parse_duration};
 use watchfire_sim::{Attack, Processors};
 
 use crate::definition::{Implementation, Peer};
@@ -13,11 +14,19 @@ use crate::drivers::driver::{check_settings, choice};
 const OF_MODELS: [&str; 7] =
     ["attack", "noticed_after", "cores", "shared", "message", "send", "receive"];
 
+/// The blocks that `watchfire share` makes.
+const BLOCKS: (u32, u32) = (1 << 20, 1024);
+/// The blocks that kubo makes by default.
+const SMALL_BLOCKS: (u32, u32) = (256 << 10, 174);
+
+/// The lengths of a leaf that an experiment may choose.
+const CHUNKS: RangeInclusive<u32> = 1 << 10..=2 << 20;
+
 /// The settings of a program, of which the simulator has a model, and of the model.
 fn known(implementation: Implementation) -> Vec<&'static str> {
     match implementation {
         Implementation::Watchfire => {
-            [&["command", "profile", "transport"], &OF_MODELS[..]].concat()
+            [&["command", "profile", "chunk", "transport"], &OF_MODELS[..]].concat()
         }
         Implementation::Kubo | Implementation::GoBitswap => [&["blocks"], &OF_MODELS[..]].concat(),
         Implementation::Mirror => vec!["client", "unpack", "fleet", "noticed_after"],
@@ -28,8 +37,8 @@ fn known(implementation: Implementation) -> Vec<&'static str> {
 /// The settings of a peer, as the simulator understands them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// The blocks of files are those of kubo's default: 256 KiB, and 174 links.
-    pub has_small_blocks: bool,
+    /// Bytes of a leaf of a file, and links of an inner node.
+    pub blocks: (u32, u32),
     pub leaves_when_done: bool,
     pub attack: Option<Attack>,
     pub noticed_after: Option<Duration>,
@@ -45,8 +54,12 @@ impl Settings {
         let attack = choice(settings, "attack", &["forge", "withhold"])?;
         choice(settings, "fleet", &["true", "false"])?;
         let blocks = choice(settings, "blocks", &["small", "large"])?;
+        let is_small = blocks == Some("small") || get("profile") == Some("kubo-default");
+        let (bytes, links) = if is_small { SMALL_BLOCKS } else { BLOCKS };
+        let chunk = get("chunk").map_or(Ok(bytes.into()), parse_bytes)?;
+        let chunk = u32::try_from(chunk).ok().filter(|bytes| CHUNKS.contains(bytes));
         Ok(Settings {
-            has_small_blocks: blocks == Some("small") || get("profile") == Some("kubo-default"),
+            blocks: (chunk.ok_or("chunk must be between 1KiB and 2MiB")?, links),
             leaves_when_done: choice(settings, "command", &["get", "hold"])? == Some("get"),
             attack: attack.map(|kind| match kind {
                 "forge" => Attack::Forge,
@@ -92,7 +105,9 @@ mod tests {
     #[test]
     fn a_peer_has_blocks_costs_and_intentions() {
         let one = settings(&[("command", "get"), ("profile", "kubo-default")]).unwrap();
-        assert!(one.leaves_when_done && one.has_small_blocks && one.processors.is_none());
+        assert!(one.leaves_when_done && one.processors.is_none());
+        assert_eq!(one.blocks, (256 << 10, 174));
+        assert_eq!(settings(&[("chunk", "64KiB")]).unwrap().blocks, (64 << 10, 1024));
         let liar = settings(&[("attack", "withhold"), ("noticed_after", "5s")]).unwrap();
         assert_eq!(liar.attack, Some(Attack::Withhold));
         assert_eq!(liar.noticed_after, Some(Duration::from_secs(5)));
@@ -107,6 +122,7 @@ mod tests {
             (&[("colour", "red")][..], "unknown setting \"colour\"; known: command, profile"),
             (&[("blocks", "small")], "unknown setting \"blocks\""),
             (&[("command", "gte")], "unknown command \"gte\"; known: get, hold"),
+            (&[("chunk", "0")], "between 1KiB and 2MiB"),
             (&[("attack", "shout")], "known: forge, withhold"),
             (&[("shared", "yes"), ("send", "1GB"), ("receive", "1GB")], "known: true, false"),
             (&[("cores", "2")], "need the settings send and receive"),

@@ -14,11 +14,6 @@ use crate::definition::{Implementation, NodePlan, Object, ObjectPlan, RandomLaye
 use crate::drivers::driver::{DriverError, SIMULATED, object_bytes};
 use crate::results::{NodeResult, RunResult, RunTrace, trace_id};
 
-/// Bytes of a leaf, as `watchfire share` makes them.
-const BLOCK_BYTES: u32 = 1 << 20;
-const LINKS_MAX: u32 = 1024;
-/// Bytes and links of the blocks that kubo makes by default.
-const SMALL_BLOCKS: (u32, u32) = (256 << 10, 174);
 /// Most blocks of a simulated file.
 const BLOCKS_MAX: u64 = 1_000_000;
 
@@ -34,9 +29,7 @@ pub fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
     let settings = plan.nodes.iter().map(|node| settings_of(plan, node));
     let settings = settings.collect::<Result<Vec<_>, _>>()?;
     let all = &settings[0];
-    let is_alike = |one: &Settings| {
-        (one.processors, one.has_small_blocks) == (all.processors, all.has_small_blocks)
-    };
+    let is_alike = |one: &Settings| (one.processors, one.blocks) == (all.processors, all.blocks);
     if !settings.iter().all(is_alike) {
         let problem = "its nodes have the same blocks and processors";
         return Err(unsupported(plan, problem.to_owned()));
@@ -54,7 +47,7 @@ pub fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
         .map(|(node, settings)| Ok(peer(node, settings, held_bytes(plan, fetched, node)?)));
     Ok(Plan {
         seed: plan.seed,
-        file: file(plan, fetched, all.has_small_blocks)?,
+        file: file(plan, fetched, all.blocks)?,
         strategy,
         limits: Default::default(),
         peers: peers.collect::<Result<_, DriverError>>()?,
@@ -71,13 +64,11 @@ pub fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
 fn file(
     plan: &TrialPlan,
     fetched: usize,
-    has_small_blocks: bool,
+    (block_bytes, links_max): (u32, u32),
 ) -> Result<FileShape, DriverError> {
     let object = &plan.objects[fetched];
     let bytes = object_bytes(&object.object)
         .map_err(|source| DriverError::Object { object: object.name.clone(), source })?;
-    let (block_bytes, links_max) =
-        if has_small_blocks { SMALL_BLOCKS } else { (BLOCK_BYTES, LINKS_MAX) };
     if bytes == 0 || bytes.div_ceil(block_bytes.into()) > BLOCKS_MAX {
         let problem = "the object is empty, or larger than 1,000,000 blocks";
         return Err(unsupported(plan, problem.to_owned()));

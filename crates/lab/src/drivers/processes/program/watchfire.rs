@@ -25,8 +25,8 @@ pub struct Watchfire {
     program: PathBuf,
     /// Nodes end when they have their content, as `get` does, in place of serving it on.
     ends_when_done: bool,
-    /// The profile of `share`.
-    profile: Option<String>,
+    /// The options that determine the blocks of its content.
+    block_options: Vec<String>,
     transport: Transport,
 }
 
@@ -63,11 +63,12 @@ impl Transport {
 
 impl Watchfire {
     pub fn new(program: PathBuf, settings: &BTreeMap<String, String>) -> Result<Self, String> {
-        check_settings(settings.keys(), &["command", "profile", "transport"])?;
+        check_settings(settings.keys(), &["command", "profile", "chunk", "transport"])?;
         let ends_when_done = choice(settings, "command", &["hold", "get"])? == Some("get");
         let transport = Transport::of(settings)?;
-        let profile = settings.get("profile").cloned();
-        Ok(Watchfire { program, ends_when_done, profile, transport })
+        let option = |name: &str| Some(format!("--{name}={}", settings.get(name)?));
+        let block_options = ["profile", "chunk"].into_iter().filter_map(option).collect();
+        Ok(Watchfire { program, ends_when_done, block_options, transport })
     }
 
     fn command(&self, site: &Site, name: &str) -> Command {
@@ -96,9 +97,7 @@ impl Program for Watchfire {
     fn seed(&self, site: &Site, contents: &[Content]) -> Started {
         let mut command = self.command(site, "share");
         command.args(contents.iter().map(|content| &content.path));
-        if let Some(profile) = &self.profile {
-            command.args(["--profile", profile]);
-        }
+        command.args(&self.block_options);
         let address = Some(self.transport.address(site));
         Ok(Box::new(EventNode::sharing(site, command, contents, address)?))
     }
@@ -113,9 +112,7 @@ impl Program for Watchfire {
                 .arg(&content.path)
                 .arg("--output")
                 .arg(&archive);
-            if let Some(profile) = &self.profile {
-                export.args(["--profile", profile]);
-            }
+            export.args(&self.block_options);
             self.run_to_end(site, export, "export")?;
             let mut import = Command::new(&self.program);
             import.args(["car", "import", "--json"]).arg(&archive);
@@ -162,5 +159,9 @@ mod tests {
         assert_eq!(new("command", "get"), "");
         assert!(new("command", "fetch").contains("known: hold, get"));
         assert!(new("comand", "get").contains("unknown setting \"comand\""));
+        let chunk = [("chunk".to_owned(), "256KiB".to_owned())].into();
+        let chunk =
+            Watchfire::new("watchfire".into(), &chunk).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(chunk.block_options, ["--chunk=256KiB"]);
     }
 }
