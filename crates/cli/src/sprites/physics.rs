@@ -212,7 +212,8 @@ impl Physics {
     }
 
     pub fn drag(&mut self, id: u32, x: f64, y: f64) {
-        let place = monitor_at(&self.monitors, x, y).nearest(x, y, RADIUS);
+        let (x, y) = bounds(&self.monitors).nearest(x, y, RADIUS);
+        let place = monitor_at(&self.monitors, x, y).nearest(x, y, 0.0);
         if let Some(body) = self.body(id) {
             (body.x, body.y) = place;
         }
