@@ -165,7 +165,7 @@ fn readers_of_event_streams_are_connected_and_receive_broadcasts_to_their_topic(
     assert_eq!(results.errors, [(lost, 20 - readers)].into(), "{:?}", results.errors);
     assert_eq!(done(&results, "heard"), readers);
     let broadcasts = results.broadcasts();
-    let counts = broadcasts.iter().map(|one| (one.audience, one.times.len() as u64, one.missing));
+    let counts = broadcasts.iter().map(|one| (one.audience, one.times.len(), one.missing));
     assert_eq!(counts.collect::<Vec<_>>(), [(readers + 1, readers + 1, 0); 3]);
     // Neither the reply to the join nor a comment is a message.
     assert_eq!(results.counts.deliveries, 3 * (readers + 1));
