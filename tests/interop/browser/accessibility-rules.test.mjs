@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { checkAccessibility, describeResult } from '../lib/accessibility.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 import { visitContents, visitViews } from './views.mjs'
 
 const CONTROLS = new Set([
@@ -23,11 +24,11 @@ const CONTROLS = new Set([
   'region',
 ])
 
-for (const { name, options, themes } of [
-  { name: 'in the light and the dark theme', options: {}, themes: ['light', 'dark'] },
+for (const { name, options, themes, skip = false } of [
+  { name: 'in the light and the dark theme', options: {}, themes: ['light', 'dark'], skip: skipInShortRun },
   { name: 'on a phone', options: { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }, themes: ['light'] },
 ]) {
-  test(`no view breaks an accessibility rule or has a control without a name ${name}`, async (t) => {
+  test(`no view breaks an accessibility rule or has a control without a name ${name}`, { skip }, async (t) => {
     const broken = []
     const checkTheme = async (tab, where) => {
       const { violations, passes, incomplete } = await checkAccessibility(tab)

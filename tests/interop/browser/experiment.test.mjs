@@ -9,11 +9,14 @@ import { fileURLToPath } from 'node:url'
 import { newFolder } from '../lib/folders.mjs'
 import { run } from '../lib/program.mjs'
 import { binary } from '../lib/server.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 
 const EXPERIMENT = fileURLToPath(new URL('../../../experiments/browser.toml', import.meta.url))
 const RUN_MS = 300_000
 
-test('a browser of an experiment gets a file from another one, on a page of Watchfire and over a data channel', async (t) => {
+test('a browser of an experiment gets a file from another one, on a page of Watchfire and over a data channel', {
+  skip: skipInShortRun,
+}, async (t) => {
   const folder = newFolder(t)
   const json = path.join(folder, 'results.json')
   const trials = ['Watchfire, one viewer', 'raw data channel, one viewer']

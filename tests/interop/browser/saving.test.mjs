@@ -9,13 +9,14 @@ import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { sha256, sha256OfFile } from '../lib/hashes.mjs'
 import { run } from '../lib/program.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
 import { noise } from './fixtures.mjs'
 import { newVisitor, newVisitors, startServer, WAIT_MS } from './page-driver.mjs'
 import { honestHolder, joinPage } from './raw-peer.mjs'
 
 test('a file of 70 MB is saved while it loads, through the file picker or the service worker', {
-  skip: skipWithout('init-scripts'),
+  skip: skipWithout('init-scripts') || skipInShortRun,
 }, async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const content = noise(70_000_000)

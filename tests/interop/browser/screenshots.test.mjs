@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 import { newVisitor, startServer, WINDOWS } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
@@ -26,7 +27,7 @@ It burned as long as we sat by it.
 `
 
 for (const { shape, viewport, colorScheme } of WINDOWS) {
-  test(`every view fits a ${shape} window in the ${colorScheme} theme`, async (t) => {
+  test(`every view fits a ${shape} window in the ${colorScheme} theme`, { skip: shape === 'wide' && skipInShortRun }, async (t) => {
     await mkdir(OUT, { recursive: true })
     const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576, 'channels.open_rooms': true } })
     const [a, b] = [await newVisitor(t, server, { viewport, colorScheme }), await newVisitor(t, server, { viewport, colorScheme })]

@@ -106,7 +106,7 @@ fn a_node_keeps_its_store_when_its_program_is_replaced_and_the_others_run_on() {
     }
 
     succeeded(lab.lab(&["down", "pair"]));
-    assert!(after.iter().all(|process| !is_running(*process)));
+    eventually("all have ended", || after.iter().all(|process| !is_running(*process)));
     assert_eq!(fs::read_dir(lab.0.join("lab/runs")).unwrap().count(), 0);
 }
 

@@ -62,7 +62,7 @@ fn of_group(group: &Path) -> Option<(u64, u64)> {
     let number = |file| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
     // It is "max" without a limit. The root of the machine has no such file.
     let max = number("memory.max")?;
-    // The kernel gives old pages of files back as soon as memory is needed.
+    // The kernel gives files in memory back as soon as memory is needed.
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let files = stat.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok());
     let used = number("memory.current")?.saturating_sub(files.unwrap_or(0));
