@@ -187,6 +187,12 @@ pub(crate) fn event(bytes: &[u8]) -> Option<&[u8]> {
     up_to(event.unwrap_or(bytes), b"\n\r\n").or(event)
 }
 
+/// Whether a client gets the event: comments and other fields alone are none (HTML, 9.2.6).
+pub(crate) fn has_data(event: &[u8]) -> bool {
+    let name = |line: &[u8]| line.split(|byte| b":\r".contains(byte)).next() == Some(b"data");
+    event.split(|byte| *byte == b'\n').any(name)
+}
+
 /// The body of a chunked response, and its length with chunk headers and trailers.
 fn unchunked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, ResponseError> {
     let mut body = Vec::new();
@@ -230,6 +236,19 @@ mod tests {
         HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     const OPEN: Exchange = Exchange { is_head: false, is_ended: false };
     const ENDED: Exchange = Exchange { is_head: false, is_ended: true };
+
+    #[test]
+    fn an_event_ends_with_an_empty_line_and_counts_with_a_field_of_data() {
+        let read = |bytes: &'static str| {
+            event(bytes.as_bytes()).map(|event| (event.len(), has_data(event)))
+        };
+        assert_eq!(read("event: a\ndata: b\n"), None);
+        assert_eq!(read("event: a\ndata: b\n\ndata: c\n\n"), Some((18, true)));
+        assert_eq!(read("data\r\n\r\nid: 1\n\n"), Some((8, true)));
+        for others in [": data\n\n", "event: data\n\n", "data-set: b\r\n\r\n", "\n\n"] {
+            assert_eq!(read(others), Some((others.len(), false)), "{others:?}");
+        }
+    }
 
     #[test]
     fn the_length_of_a_body_comes_from_its_head_or_its_chunks() {

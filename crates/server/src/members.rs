@@ -316,7 +316,8 @@ mod tests {
         ChannelAddress::first_of(NodeId(0), ShardId(number))
     }
 
-    /// What is due: the numbers of members and names in each `members`, and the entries that are announced before.
+    /// Sends the messages that are due. Returns, for each `members`, its number of members and of names, and how many entries are
+    /// announced before it.
     fn sent(topics: &mut Topics, millis: u64) -> Vec<(u64, usize, usize)> {
         let mut sent = Vec::new();
         topics.send_due(Instant::ZERO + Duration::from_millis(millis), |_, topic| {

@@ -261,25 +261,7 @@ impl Body {
         self.x += self.v.x * STEP_S;
         self.y += self.v.y * STEP_S;
         if let Some((edge, is_inward, monitor)) = self.over {
-            let room = self.room(edge, &monitor);
-            if is_inward && room >= 0.0 {
-                self.over = None;
-            }
-            if is_inward || room > -2.0 * RADIUS {
-                return None;
-            }
-            let at = match edge.is_side() {
-                true => (self.y - bounds.top) / (bounds.bottom - bounds.top),
-                false => (self.x - bounds.left) / (bounds.right - bounds.left),
-            };
-            let (sprite, picture) = (self.sprite.clone(), self.picture.clone());
-            return Some(Crossing {
-                sprite,
-                edge,
-                at: between(at, 0.0, 1.0),
-                velocity: self.v,
-                picture,
-            });
+            return self.cross(edge, is_inward, &monitor, bounds);
         }
         let monitor = monitor_at(monitors, self.x, self.y);
         for edge in Edge::ALL {
@@ -322,6 +304,29 @@ impl Body {
             self.land();
         }
         None
+    }
+
+    /// Continues over an edge. Returns how it left, when it is beyond.
+    fn cross(
+        &mut self,
+        edge: Edge,
+        is_inward: bool,
+        monitor: &Place,
+        bounds: &Place,
+    ) -> Option<Crossing> {
+        let room = self.room(edge, monitor);
+        if is_inward && room >= 0.0 {
+            self.over = None;
+        }
+        if is_inward || room > -2.0 * RADIUS {
+            return None;
+        }
+        let at = match edge.is_side() {
+            true => (self.y - bounds.top) / (bounds.bottom - bounds.top),
+            false => (self.x - bounds.left) / (bounds.right - bounds.left),
+        };
+        let (sprite, picture) = (self.sprite.clone(), self.picture.clone());
+        Some(Crossing { sprite, edge, at: between(at, 0.0, 1.0), velocity: self.v, picture })
     }
 
     /// Bounces, or walks.

@@ -416,12 +416,9 @@ impl<'a> Wire<'a> {
         }
         if connection.state == State::Stream {
             return Ok(http::event(bytes).map(|event| {
-                // Comments and other fields alone are no event (HTML, 9.2.6).
-                let has_data =
-                    event.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"data"));
                 let payload = Cow::Borrowed(event);
                 let message = Incoming::Message { is_text: true, payload };
-                (if has_data { message } else { Incoming::Nothing }, event.len())
+                (if http::has_data(event) { message } else { Incoming::Nothing }, event.len())
             }));
         }
         let Some((frame, len)) = frame::decode(bytes)? else { return Ok(None) };
