@@ -243,6 +243,19 @@ describe('a disk that becomes full', () => {
     await clock.until(() => events.length > 0)
     expect(events[0]).toMatchObject({ sentence: expect.stringMatching(/^100 MiB of this page are still missing.* 10 MiB/) })
   })
+
+  it('is reported once if the browser reports the free space late', async () => {
+    quota.bytesMax = 10 * MIB
+    let report = (_room: number) => {}
+    const roomBytes = () => new Promise<number>((resolve) => (report = resolve))
+    const { store, events } = blocks({ open: async () => ({ ...folderOf(), roomBytes }) })
+    store.expect(100 * MIB)
+    for (const { cid, bytes } of await leaves(16)) store.put(cid, bytes)
+    await clock.until(() => events.length > 0)
+    report(2 * MIB)
+    await new Promise((resolve) => setTimeout(resolve))
+    expect(events).toEqual([{ kind: 'trouble', sentence: expect.stringContaining('is full') }])
+  })
 })
 
 describe('a tab that is reloaded', () => {

@@ -282,7 +282,8 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
   async #compareWithRoom(disk: Disk): Promise<void> {
     const rest = this.#expected - this.tableBytes
     const room = await disk.roomBytes().catch(() => null)
-    if (room === null || room >= rest || this.#isCleared()) return
+    // A disk that has become full meanwhile was reported, and no later guess replaces that.
+    if (room === null || room >= rest || this.#home !== 'disk') return
     const sentence = storage('tooLittle', { needed: sizeText(rest), given: sizeText(room) })
     this.notify({ kind: 'trouble', sentence })
   }
