@@ -29,6 +29,7 @@ const chosen = named.length > 0 ? named : [...all, 'gateway/private-pages.test.m
 
 const msOf = new Map()
 const slow = []
+const failed = []
 await runFiles(
   chosen.filter((file) => !MEASURING.includes(file)),
   AT_A_TIME,
@@ -41,13 +42,18 @@ const rows = [...msOf].sort(([, a], [, b]) => b - a)
 for (const [file, ms] of rows) console.log(`${seconds(ms)} s  ${path.relative(interop, file)}`)
 if (slow.length > 0) console.log(`\ntests of more than ${SLOW_MS / 1000} s:`)
 for (const { name, ms } of slow.sort((a, b) => b.ms - a.ms)) console.log(`${seconds(ms)} s  ${name}`)
+// The tables above are long, and the end of a log is read first.
+for (const { name, details } of failed) console.error(`\nfailed: ${name}\n${details.error.cause?.stack ?? details.error.message}`)
 
 /** Runs the files and prints their results; a failed test makes this process fail. */
 async function runFiles(files, concurrency) {
   if (files.length === 0) return
   const events = run({ files: files.map((file) => path.resolve(file)), concurrency, timeout: FILE_MS })
   for (const event of ['test:pass', 'test:fail']) events.on(event, record)
-  events.on('test:fail', () => (process.exitCode = 1))
+  events.on('test:fail', (event) => {
+    process.exitCode = 1
+    failed.push(event)
+  })
   const report = events.compose(spec)
   for await (const text of report) process.stdout.write(text)
 }
