@@ -84,7 +84,9 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             if from != fleet.host.peer_id() {
                 fleet.note_contact(Contact { id: from, addresses });
             }
-            empty(assign(fleet, from, &digest, &report).await)
+            // The next report may be late because of this host's link too.
+            let lag_ms = report.lag_ms.max(fleet.lag.get().as_millis() as u64);
+            empty(assign(fleet, from, &digest, &Report { lag_ms, ..report }).await)
         }
         Request::Leave { digest } => {
             fleet.coordinator.lock().handle_left(&digest, from);

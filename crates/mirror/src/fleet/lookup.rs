@@ -13,6 +13,8 @@ use watchfire_p2p::{Host, PeerId};
 const KNOWN_AGE_MAX: Duration = Duration::from_millis(500);
 /// How long a host that did not answer is passed over.
 const FAILED_FOR: Duration = Duration::from_secs(15);
+/// How long ago a host may have answered that is slow and not gone.
+const ANSWERED_LATELY: Duration = Duration::from_secs(10);
 
 /// Finds the hosts that are closest to a key, among those that this host knows.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(super) struct Lookup {
     host: Arc<Host>,
     known: Mutex<KnownHosts>,
     failed: Mutex<HashMap<PeerId, Instant>>,
+    /// The hosts that answered lately.
+    answered: Mutex<HashMap<PeerId, Instant>>,
 }
 
 /// The hosts of the routing table and this host, each with its place.
@@ -31,7 +35,12 @@ struct KnownHosts {
 
 impl Lookup {
     pub(super) fn new(host: Arc<Host>) -> Self {
-        Lookup { host, known: Mutex::default(), failed: Mutex::default() }
+        Lookup {
+            host,
+            known: Mutex::default(),
+            failed: Mutex::default(),
+            answered: Mutex::default(),
+        }
     }
 
     /// The known hosts that are closest to a key and that answered so far, and this host among them.
@@ -74,6 +83,13 @@ impl Lookup {
     /// A host that answers is not passed over.
     pub(super) fn note_answered(&self, peer: PeerId) {
         self.failed.lock().remove(&peer);
+        let mut answered = self.answered.lock();
+        answered.retain(|_, at| at.elapsed() < ANSWERED_LATELY);
+        answered.insert(peer, Instant::now());
+    }
+
+    pub(super) fn has_answered_lately(&self, peer: PeerId) -> bool {
+        self.answered.lock().get(&peer).is_some_and(|at| at.elapsed() < ANSWERED_LATELY)
     }
 
     async fn refresh(&self) {

@@ -20,6 +20,9 @@ use crate::upstream::UpstreamError;
 const COORDINATORS_MAX: usize = 10;
 /// How long another host may take to ask a registry about a blob, before this host asks it too.
 const ACCESS_WAIT: Duration = Duration::from_millis(400);
+/// How long a coordinator that has answered lately may take. On full links, messages wait behind blocks, and another
+/// coordinator would know no lease of the other hosts: the registry would send each segment again.
+const BUSY_COORDINATOR_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl Fleet {
     pub(crate) async fn report(
@@ -322,7 +325,16 @@ impl Fleet {
         if peer == self.host.peer_id() {
             return Ok(answers::answer(self, peer, request.clone()).await);
         }
-        let timeout = self.lag.extend(timeout);
+        let least = match request {
+            // A client waits for a small blob, and no segment of it is fetched twice.
+            Request::Report { report, .. }
+                if !report.wants_holder && self.lookup.has_answered_lately(peer) =>
+            {
+                BUSY_COORDINATOR_TIMEOUT
+            }
+            _ => Duration::ZERO,
+        };
+        let timeout = self.lag.extend(timeout).max(least);
         let sent = async {
             let contact = self.contacts.lock().get(&peer).cloned();
             let bytes = encode(request, b"");
