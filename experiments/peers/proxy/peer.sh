@@ -48,19 +48,21 @@ END
   nginx -e "$PWD/error.log" -c "$PWD/nginx.conf" >&2 &
   children=$!
   wait_for curl --silent --fail --head "http://$LAB_ADDRESS:8000/file.bin"
-  echo "$LAB_ADDRESS:8000 $(sha256sum www/file.bin | cut -d ' ' -f 1)" > "$shared/proxy.server"
+  digest=$(sha256sum www/file.bin | cut -d ' ' -f 1)
+  echo "$LAB_ADDRESS:8000 $digest $(stat -L -c %s www/file.bin)" > "$shared/proxy.server"
   echo "{\"event\":\"shared\",\"cid\":\"file.bin\",\"address\":\"$LAB_ADDRESS\"}"
 }
 
 fetch() {
   wait_for test -s "$shared/proxy.server"
-  read -r server digest < "$shared/proxy.server"
+  read -r server digest bytes < "$shared/proxy.server"
   start_mirror --proxy-host "files.example=http://$server"
   echo '{"event":"ready"}'
   read -r _
-  curl --silent --show-error --fail --output copy http://127.0.0.1:5000/proxy/files.example/file.bin >&2
-  [ "$(sha256sum copy | cut -d ' ' -f 1)" = "$digest" ] || { echo "the copy differs from $digest" >&2; exit 1; }
-  echo "{\"event\":\"progress\",\"bytes\":$(stat -c %s copy)}"
+  url=http://127.0.0.1:5000/proxy/files.example/file.bin
+  got=$(curl --silent --show-error --fail "$url" | sha256sum | cut -d ' ' -f 1)
+  [ "$got" = "$digest" ] || { echo "the file differs from $digest" >&2; exit 1; }
+  echo "{\"event\":\"progress\",\"bytes\":$bytes}"
   echo '{"event":"held"}'
 }
 

@@ -12,7 +12,7 @@
 //! 1. It finds the coordinator in its own table: the host whose hashed id is closest to the hashed digest
 //!    ([`lookup`]). A host that knows a closer one answers with its address. When a coordinator does not answer
 //!    within 1.5 s (4 s if it has answered lately), the next closest host coordinates; up to ten are asked in turn
-//!    ([`questions`]).
+//!    ([`questions`]). A host that has answered lately and is late for any other request still gets the reports.
 //! 2. It reports what it has, and gets leases and the names of other hosts ([`watchfire_fleet::Coordinator`]).
 //! 3. It asks eight of these hosts for the hashes that they know, with requests that wait up to 5 s for news, and
 //!    asks back the hosts that ask it, sixteen in all ([`hashes`]). A host knows a hash before it has the block.

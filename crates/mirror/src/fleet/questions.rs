@@ -280,8 +280,8 @@ impl Fleet {
         self.credentials.prove(self.host.peer_id(), to, name, repository).await
     }
 
-    /// Sends a request to the coordinator of a key. If it does not answer, the next closest host
-    /// coordinates.
+    /// Sends a request to the coordinator of a key. If it does not answer, the next closest host answers
+    /// this request.
     async fn ask_coordinator(
         &self,
         key: &str,
@@ -291,10 +291,14 @@ impl Fleet {
         let mut error = FleetError::Stopped;
         let mut target = None;
         let mut is_final = false;
+        let mut silent = Vec::new();
         for _ in 0..COORDINATORS_MAX {
             let peer = match target.take() {
                 Some(peer) => peer,
-                None => self.lookup.closest(key, 1).await.first().copied().unwrap_or(own),
+                None => {
+                    let closest = self.lookup.closest(key, COORDINATORS_MAX).await;
+                    closest.into_iter().find(|host| !silent.contains(host)).unwrap_or(own)
+                }
             };
             match self.ask(peer, &request(is_final || peer == own), COORDINATOR_TIMEOUT).await {
                 Ok((Response::Closer { hosts }, _)) => {
@@ -302,13 +306,16 @@ impl Fleet {
                     let closer = hosts
                         .into_iter()
                         .filter(|host| Lookup::is_closer(key, host.id, peer))
-                        .find(|host| !self.lookup.has_failed(host.id));
+                        .find(|host| {
+                            !silent.contains(&host.id) && !self.lookup.has_failed(host.id)
+                        });
                     is_final = closer.is_none();
                     target = Some(closer.map_or(peer, |host| self.note_contact(host)));
                 }
                 Ok(answer) => return Ok(answer),
                 Err(failed) => {
                     tracing::debug!(%peer, error = %failed, "a coordinator does not answer");
+                    silent.push(peer);
                     error = failed;
                 }
             }
@@ -366,7 +373,11 @@ impl Fleet {
                 return Err(error.into());
             }
             Err(_) => {
-                self.lookup.note_failed(peer);
+                // A host that is slow keeps its leases: passed over, its reports would go to a coordinator that
+                // knows none of them.
+                if !least.is_zero() || !self.lookup.has_answered_lately(peer) {
+                    self.lookup.note_failed(peer);
+                }
                 return Err(FleetError::Timeout(timeout));
             }
         };

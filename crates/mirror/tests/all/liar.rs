@@ -1,7 +1,6 @@
 //! A member of the fleet that has its key and keeps to none of its rules.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -11,12 +10,12 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use watchfire_content::{Block, Cid, Codec, Multihash};
 use watchfire_mirror::oci::Digest;
-use watchfire_p2p::{Host, HostSettings, PeerId, RequestSettings};
+use watchfire_p2p::{Dht, Host, HostSettings, PeerId, RequestSettings};
 use watchfire_store::{LockedMemoryStore, Stores, WriteBlocks as _};
 use watchfire_testkit::{HttpServer, eventually_async, response};
 
 use crate::fleet::{KEY, start_fleet};
-use crate::support::{TestMirror, head_only};
+use crate::support::{TestMirror, head_only, manifest_of, manifest_response};
 
 pub(crate) const REGISTRY: &str = "registry.example";
 
@@ -39,6 +38,17 @@ fn decode(bytes: &[u8]) -> (Value, &[u8]) {
 impl Liar {
     /// Starts a host that has these blocks. It coordinates no blob.
     pub(crate) async fn start(blocks: &[Block]) -> Liar {
+        Liar::start_with(blocks, HostSettings::default()).await
+    }
+
+    /// Starts a host that coordinates the blobs whose digests it is closest to.
+    async fn start_coordinator() -> Liar {
+        let dht_protocol = "/watchfire/mirror/kad/1.1.0".into();
+        let settings = HostSettings { dht: Dht::Server, dht_protocol, ..HostSettings::default() };
+        Liar::start_with(&[], settings).await
+    }
+
+    async fn start_with(blocks: &[Block], settings: HostSettings) -> Liar {
         let requests = RequestSettings {
             protocol: "/watchfire/mirror/1.1.0".into(),
             request_bytes_max: 1 << 20,
@@ -49,7 +59,7 @@ impl Liar {
             listen: vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()],
             network_key: Some(KEY),
             requests: Some(requests),
-            ..HostSettings::default()
+            ..settings
         };
         let store = Arc::new(LockedMemoryStore::new(64 << 20));
         blocks.iter().for_each(|block| store.put(block).unwrap());
@@ -66,18 +76,27 @@ impl Liar {
         decode(&answer).0
     }
 
-    /// Answers each request of other hosts with the bytes of a message. Returns the number of requests.
-    async fn answer(&self, answer: impl Fn() -> Bytes + Send + 'static) -> Arc<AtomicUsize> {
+    /// Answers requests of other hosts with the bytes of a message, and never those without one. Returns the heads
+    /// of the requests.
+    async fn answer(
+        &self,
+        answer: impl Fn(&Value) -> Option<Bytes> + Send + 'static,
+    ) -> Arc<Mutex<Vec<Value>>> {
         let mut requests = self.host.inbound_requests().await.unwrap();
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = count.clone();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let seen = heads.clone();
         tokio::spawn(async move {
+            let mut kept = Vec::new();
             while let Some(request) = requests.recv().await {
-                counted.fetch_add(1, Ordering::Relaxed);
-                let _ = request.reply.send(answer());
+                let (head, _) = decode(&request.bytes);
+                match answer(&head) {
+                    Some(answer) => drop(request.reply.send(answer)),
+                    None => kept.push(request.reply),
+                }
+                seen.lock().push(head);
             }
         });
-        count
+        heads
     }
 
     /// Tells a host that this one has a blob.
@@ -150,7 +169,7 @@ async fn no_wrong_answer_of_a_member_reaches_a_client() {
     let liar = Liar::start(&sent).await;
     let lie = Arc::new(Mutex::new(Bytes::new()));
     let told = lie.clone();
-    let lies_asked = liar.answer(move || told.lock().clone()).await;
+    let lies_asked = liar.answer(move |_| Some(told.lock().clone())).await;
     for (number, one) in lies.iter().enumerate() {
         *lie.lock() = one.clone();
         for layer in &layers[number] {
@@ -168,5 +187,65 @@ async fn no_wrong_answer_of_a_member_reaches_a_client() {
             .await;
         }
     }
-    assert!(lies_asked.load(Ordering::Relaxed) >= lies.len(), "the liar was asked");
+    assert!(lies_asked.lock().len() >= lies.len(), "the liar was asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_is_late_for_another_request_still_gets_the_reports() {
+    use sha2::Digest as _;
+    let manifests: Vec<_> = (0..40).map(|number| manifest_of(&[&layer(number, false)])).collect();
+    let layers: Vec<_> = (0..40).map(|number| layer(number, true)).collect();
+    let served = [manifests.clone(), layers.clone()].concat();
+    let server = HttpServer::start(move |seen| {
+        let found = served.iter().find(|one| seen.path.contains(&Digest::sha256(one).hex()));
+        let media_type = "application/vnd.oci.image.manifest.v1+json";
+        let found = found.expect("a blob or a manifest");
+        let is_manifest = seen.path.contains("/manifests/");
+        let answer = match is_manifest {
+            true => manifest_response(media_type, found),
+            false => response("200 OK", &[], found),
+        };
+        Some(if seen.method == "HEAD" { head_only(answer) } else { answer })
+    });
+    let host = start_fleet(&server, 1).await.remove(0);
+    let coordinator = Liar::start_coordinator().await;
+    let peer = coordinator.connect(&host).await;
+    eventually_async("the host knows the other one", async || {
+        host.running.fleet().await.unwrap().known_hosts == 1
+    })
+    .await;
+    let assignment = json!({
+        "leases": [0], "hosts": [], "holder": null, "progress": 0, "report_within_ms": 1_000,
+    });
+    let asked = coordinator
+        .answer(move |head| match head {
+            head if head.get("manifest").is_some() => None,
+            head if head.get("report").is_some() => {
+                Some(encode(&json!({"assignment": assignment}), b""))
+            }
+            _ => Some(encode(&json!("absent"), b"")),
+        })
+        .await;
+    let distance = |peer: PeerId, key: &str| -> Vec<u8> {
+        let (place, key) = (Sha256::digest(peer.to_bytes()), Sha256::digest(key));
+        place.iter().zip(key).map(|(place, key)| place ^ key).collect()
+    };
+    let is_coordinated = |bytes: &Vec<u8>| {
+        let key = Digest::sha256(bytes).to_string();
+        distance(coordinator.host.peer_id(), &key) < distance(peer, &key)
+    };
+    let mut layers = layers.into_iter().filter(is_coordinated);
+    let pull = async |layer: Vec<u8>| {
+        let digest = Digest::sha256(&layer);
+        let answer = host.get(&format!("/v2/a/blobs/{digest}")).await;
+        assert_eq!(answer.status, 200, "{:?}", String::from_utf8_lossy(&answer.body));
+        let is_report = |head: &Value| head["report"]["digest"] == digest.to_string();
+        assert!(asked.lock().iter().any(is_report), "{digest} is reported to its coordinator");
+    };
+    pull(layers.next().unwrap()).await;
+    let manifest = manifests.into_iter().find(is_coordinated).unwrap();
+    let path = format!("/v2/a/manifests/{}", Digest::sha256(&manifest));
+    assert_eq!(host.get(&path).await.status, 200);
+    assert!(asked.lock().iter().any(|head| head.get("manifest").is_some()), "it was asked");
+    pull(layers.next().unwrap()).await;
 }
