@@ -18,6 +18,8 @@ SUDO ?=
 # crate is compiled once for all of them.
 RELEASE_FEATURES := --features watchfire-cli/desktop,watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
+# The programs of all figures: one build, with the features of a release.
+BUILD_MEASURED = $(CARGO) build --release $(LOCKED) $(RELEASE_FEATURES) -p watchfire-cli -p watchfire-bench -p chat
 # Suites that take minutes: `make test` runs a slice of each.
 LONG_SUITES := early walks live desktop tab proxies processes mirror cluster faults observe networks neighbours profiles traces tutorials package engines embed
 
@@ -328,13 +330,13 @@ sim-operators: # Simulate OPERATORS (1,000) servers that name each other as neig
 	OPERATORS=$(or $(OPERATORS),1000) $(CARGO) test --release $(LOCKED) -p watchfire-pages --lib operators -- --nocapture
 
 sim-pictures: # Simulate swarms and fleets; writes docs/simulation/. EXPERIMENTS chooses some of swarms, netflix-32, equal-1000, fleets and large-fleets
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	for name in $(or $(EXPERIMENTS),swarms netflix-32 equal-1000 fleets large-fleets); do \
 	  ./target/release/watchfire lab run experiments/simulated/$$name.toml --page docs/simulation/$$name.md || exit; done
 
-# Measures an experiment, and writes its page: $(call measure,EXPERIMENT,PAGE,further packages to build).
+# Measures an experiment, and writes its page: $(call measure,EXPERIMENT,PAGE).
 define measure
-$(CARGO) build --release $(LOCKED) -p watchfire-cli $(3)
+$(BUILD_MEASURED)
 $(SUDO) ./target/release/watchfire lab run experiments/$(1).toml --driver processes $(or $(ARGS),--page docs/$(2).md)
 endef
 
@@ -342,26 +344,26 @@ figures: ## Measure each experiment whose page is not of this commit, for hours;
 	MAKE="$(MAKE)" experiments/figures.sh
 
 bench-calibration: web # Run experiments in the simulator and on processes; writes docs/simulation/calibration.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	$(SUDO) ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
 
 bench: web experiments/peers/node_modules/.package-lock.json ## Measure against the targets, side by side; writes docs/bench/
-	$(call measure,targets,bench/targets,-p watchfire-bench -p chat)
+	$(call measure,targets,bench/targets)
 
 scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, one-room, storm, small-machine, observed and streams
-	$(CARGO) build --release $(LOCKED) --features watchfire-cli/profiles -p watchfire-cli -p watchfire-bench
+	$(BUILD_MEASURED)
 	for name in $(or $(EXPERIMENTS),million polls rooms one-room storm small-machine observed streams); do \
 	  $(SUDO) ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
 
 bench-two-million: web # Two million sockets in one room, beside a bare epoll server; writes docs/seeds/two-million.md
-	$(call measure,seeds/two-million,seeds/two-million,-p watchfire-bench)
+	$(call measure,seeds/two-million,seeds/two-million)
 
 bench-road: web # The cost of a socket from 1,000 to 1,300,000; writes docs/seeds/road.md
 	$(call measure,seeds/road,seeds/road)
 
 bench-polls: web # 250,001 long polls beside short JSON requests, and a bare epoll server; writes docs/seeds/polls.md
-	$(call measure,seeds/polls,seeds/polls,-p watchfire-bench)
+	$(call measure,seeds/polls,seeds/polls)
 
 bench-sprites: web # 100,004 windows that throw a sprite each 5 seconds; writes docs/seeds/sprites.md
 	$(call measure,seeds/sprites,seeds/sprites)
@@ -382,18 +384,18 @@ bench-recovery: web cluster-tools # 10,000 users that are cut off, beside Centri
 	$(call measure,recovery,scale/recovery)
 
 bench-lateness: web lateness-tools # How late users send, beside Tsung and k6; writes docs/bench/lateness.md, in 17 minutes
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	$(CARGO) build --release $(LOCKED) -p watchfire-load --example arrivals
 	./target/release/watchfire lab run experiments/lateness.toml --driver processes $(or $(ARGS),--page docs/bench/lateness.md)
 
 bench-swarm: web swarm-tools peer-tools # A file from one to many, beside kubo, WebTorrent and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd, uplinks and webtorrent
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	for name in $(or $(EXPERIMENTS),pair crowd uplinks webtorrent); do \
 	  ./target/release/watchfire lab run experiments/swarm-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/swarm/$$name.md) || exit; done
 
 bench-spread: web swarm-tools peer-tools image-tools # 300 MiB to 32: old Bitswap, kubo, ours, a registry and HTTP, simulated and on processes; writes docs/seeds/
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	./target/release/watchfire lab run experiments/seeds/spread-32-simulated.toml \
 	  $(or $(ARGS),--page docs/seeds/spread-32-simulated.md)
 	$(SUDO) ./target/release/watchfire lab run experiments/seeds/spread-32.toml --driver processes \
@@ -406,7 +408,7 @@ COMPARE := ./target/release/watchfire lab compare
 PROOF_OPTIONS := experiments/spread-8.toml --driver processes --trial get --warm-up 1 $(or $(ARGS),--repeat 10)
 
 compare-proof: web # `lab compare` finds a change of the exchange between two commits of the history, and none between a program and itself
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	$(COMPARE) $(PROOF_AFTER)..$(PROOF_BEFORE) $(PROOF_OPTIONS); [ $$? = 4 ]
 	# One of 40 is expected to be worse, so three of 20 are a fault of the verdict (99 %).
 	worse=0; for seed in $$(seq 1000 1000 20000); do \
@@ -415,7 +417,7 @@ compare-proof: web # `lab compare` finds a change of the exchange between two co
 	echo "$$worse of 20 comparisons of a program with itself are worse"; [ $$worse -lt 3 ]
 
 bench-images: web image-tools kraken-tools lazy-tools # An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	failed=; \
 	for name in $(or $(EXPERIMENTS),neighbour kraken lazy proxy-file unshaped equal-links slow-upstream small-layers sizes); do \
 	  $(SUDO) ./target/release/watchfire lab run experiments/images-$$name.toml --driver processes \
@@ -429,7 +431,7 @@ bench-networks: web tests/interop/node_modules/.package-lock.json # A page betwe
 	$(call measure,networks,browser/networks)
 
 bench-tab: web tools tests/interop/node_modules/.package-lock.json # Very many and very large files in one tab; writes docs/browser/tab.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(BUILD_MEASURED)
 	cd tests/interop && INTEROP_PROFILE=release node tab/bench.mjs $(or $(ARGS),--page ../../docs/browser/tab.md)
 
 bench-churn: web tests/interop/node_modules/.package-lock.json # A page and up to 200 simulated tabs that come and go; writes docs/browser/churn.md, in 12 to 20 minutes
