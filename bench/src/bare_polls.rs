@@ -70,9 +70,9 @@ impl Server {
             listener,
             sockets: Vec::new(),
             parked: VecDeque::new(),
-            joined: answer(JOINED),
-            arrived: answer(ARRIVED),
-            thrown: answer("{}"),
+            joined: answer("", JOINED),
+            arrived: answer("", ARRIVED),
+            thrown: answer("connection: close\r\n", "{}"),
         })
     }
 
@@ -137,10 +137,10 @@ impl Request {
     }
 }
 
-fn answer(body: &str) -> Vec<u8> {
+fn answer(header: &str, body: &str) -> Vec<u8> {
     let len = body.len();
     format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\ncache-control: no-store\r\ncontent-length: {len}\r\n\r\n{body}"
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\ncache-control: no-store\r\ncontent-length: {len}\r\n{header}\r\n{body}"
     )
     .into_bytes()
 }

@@ -40,6 +40,18 @@ pub(crate) fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Ve
     response.extend_from_slice(b"\r\n");
 }
 
+/// A response, after which the connection ends, says so (RFC 9112, section 9.6). The first part has the whole head.
+pub(crate) fn last_response(parts: &[Bytes]) -> Vec<Bytes> {
+    let mut last = parts.to_vec();
+    if let Some(first) = last.first_mut()
+        && let Some(end) = first.windows(4).position(|four| four == b"\r\n\r\n")
+    {
+        let (head, rest) = first.split_at(end + 2);
+        *first = [head, b"connection: close\r\n", rest].concat().into();
+    }
+    last
+}
+
 /// A response with a status and one line, after which the connection ends. That of a `HEAD` ends before the
 /// line (RFC 9110, 9.3.2).
 pub(crate) fn refusal(status: u16, reason: &str, is_head: bool) -> Bytes {

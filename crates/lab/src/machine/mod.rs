@@ -26,11 +26,16 @@ pub struct Machine {
 impl Machine {
     pub fn read() -> io::Result<Self> {
         let cpus = fs::read_to_string("/proc/cpuinfo")?;
-        let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
+        let value = |name: &str| {
+            let named = cpus.lines().filter_map(|line| line.split_once(':'));
+            let mut values = named.filter(|(key, _)| key.trim_end() == name);
+            values.next().map_or("unknown", |(_, value)| value.trim())
+        };
         let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
         Ok(Machine {
             cores: thread::available_parallelism()?.get(),
-            processor: model.map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':'])).into(),
+            // A virtual machine often tells the maker alone, and each family has its own mitigations.
+            processor: format!("{}, family {}", value("model name"), value("cpu family")),
             memory_bytes: meminfo("MemTotal:")?,
             kernel: release.trim().split('-').next().unwrap_or_default().into(),
             load_before: load_average(),

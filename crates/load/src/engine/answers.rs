@@ -435,13 +435,14 @@ impl<'a> Engine<'a> {
         self.reports.status(response.status);
         self.keep_cookies(index, response);
         // Only a handshake asks for another protocol.
-        let is_answer = self.request(index).is_some() && response.status != 101;
+        let request = self.request(index).filter(|_| response.status != 101);
+        let closes = request.is_some_and(|request| request.headers.closes);
         match self.op(index) {
             Some(Op::Connect(_)) if self.opens_stream(index) => self.handle_stream(index, response),
             Some(Op::Connect(_)) => self.handle_upgrade(index, response),
-            Some(op) if is_answer => {
+            Some(op) if request.is_some() => {
                 // Such a connection accepts no further request.
-                if !response.is_kept_alive {
+                if closes || !response.is_kept_alive {
                     self.drop_socket(index);
                 }
                 match op {

@@ -137,6 +137,8 @@ pub(crate) struct Headers {
     pub(crate) has_user_agent: bool,
     /// Whether they have a `Host`, which replaces the server's.
     pub(crate) has_host: bool,
+    /// Whether `Connection: close` is one of them. Then the user sends no further request on the connection.
+    pub(crate) closes: bool,
 }
 
 /// The encoding of messages on a websocket.

@@ -158,6 +158,19 @@ fn a_server_may_say_that_it_closes_an_idle_connection() {
 }
 
 #[test]
+fn a_user_that_said_close_sends_the_next_request_on_another_connection() {
+    let address = server(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(&ok(""));
+        // Another request would be read, and never answered.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let get = r#"{ http = { name = "get", path = "/", headers = { connection = "Close" } } }"#;
+    let results = load(address, &scenario(2, 20, &format!("{get}, {get}")));
+    assert_eq!((errors(&results), done(&results, "get")), (vec![], 4));
+}
+
+#[test]
 fn a_server_may_end_an_idle_connection_with_a_reset() {
     let address = server(|mut stream| {
         let _ = stream.read(&mut [0; 4096]);

@@ -9,7 +9,7 @@ use crate::counters::CloseCause;
 use crate::frame::Decoder;
 use crate::outbound_queue::Sharing;
 use crate::record::{Held, Record, State};
-use crate::response::{Handshake, refusal};
+use crate::response::{Handshake, last_response, refusal};
 use crate::wire;
 
 /// The reason why a frame was not sent.
@@ -110,11 +110,10 @@ impl Sockets {
         let Some((held, keeps_alive)) = self.unpark(socket) else { return false };
         let Some(record) = self.slab.get_mut(socket) else { return false };
         record.state = State::Head { held, is_reused: true };
-        if self.write_response(socket, response) {
-            match keeps_alive && !self.is_draining {
-                true => self.resumed.push(socket),
-                false => self.linger(socket),
-            }
+        match keeps_alive && !self.is_draining {
+            true if self.write_response(socket, response) => self.resumed.push(socket),
+            true => {}
+            false => self.answer_and_end(socket, &last_response(response)),
         }
         true
     }
@@ -206,11 +205,12 @@ impl Sockets {
         keeps_alive: bool,
         has_more: bool,
     ) {
-        if !self.write_response(id, response) {
-            return;
-        }
+        let is_written = match keeps_alive {
+            true => self.write_response(id, response),
+            false => self.write_response(id, &last_response(response)),
+        };
         let tick = self.tick;
-        let Some(record) = self.slab.get_mut(id) else { return };
+        let Some(record) = self.slab.get_mut(id).filter(|_| is_written) else { return };
         if keeps_alive {
             record.state = State::Head { held: None, is_reused: true };
             record.seen = tick;

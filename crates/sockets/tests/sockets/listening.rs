@@ -71,7 +71,9 @@ fn sends_at_once(client: &TcpStream) -> bool {
     let remote = format!(":{:04X}", client.local_addr().unwrap().port());
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let mut connections = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let accepted = connections.find(|columns| columns[2].ends_with(&remote));
+    // Another connection that has ended may have had the same port.
+    let is_established = |columns: &[&str]| columns[3] == "01" && columns[2].ends_with(&remote);
+    let accepted = connections.find(|columns| is_established(columns));
     let socket = format!("socket:[{}]", accepted.expect("an accepted connection")[9]);
     let mut files = fs::read_dir("/proc/self/fd").unwrap().map(|file| file.unwrap().path());
     let file = files.find(|path| fs::read_link(path).is_ok_and(|to| to.as_os_str() == &*socket));

@@ -116,6 +116,9 @@ impl Compiler<'_> {
             has_cookie: has("cookie"),
             has_user_agent: has("user-agent"),
             has_host: has("host"),
+            closes: headers.iter().any(|(name, value)| {
+                name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
+            }),
         })
     }
 
