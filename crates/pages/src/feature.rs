@@ -26,7 +26,6 @@ use crate::page::{
     PageRules, ReplicatedPages,
 };
 use crate::page_loads::PageLoads;
-use crate::people::People;
 use crate::rooms::RoomFeature;
 use crate::settings::{
     NeighbourSettings, P2pSettings, PageLimits, PageSettings, RoomSettings, SitesSettings,
@@ -177,7 +176,6 @@ struct Shared<'a> {
     deny_list: Arc<DenyList>,
     pages: Arc<ReplicatedPages>,
     elsewhere: Arc<Elsewhere>,
-    people: Arc<People>,
     loads: Arc<PageLoads>,
     /// Where browsers reach STUN; empty while nothing answers there.
     stun_address: Arc<OnceLock<Announced>>,
@@ -205,7 +203,6 @@ impl<'a> Shared<'a> {
             deny_list,
             pages: Arc::new(pages),
             elsewhere: Arc::default(),
-            people: Arc::new(People::new(foundation.link(PartName::new("people", 1)))),
             loads: Arc::new(PageLoads::new(
                 foundation.link(PartName::new("page_loads", 1)),
                 foundation.secret,
@@ -259,7 +256,6 @@ impl<'a> Shared<'a> {
             counts: Arc::default(),
             stun: self.stun_address.clone(),
             own_client_key: self.foundation.own_client_key.clone(),
-            people: self.people.clone(),
             elsewhere: self.elsewhere.clone(),
         }
     }
@@ -304,7 +300,6 @@ impl<'a> Shared<'a> {
         VisitorFeature {
             metrics: self.foundation.metrics.clone(),
             cluster: self.foundation.cluster.clone(),
-            people: self.people.clone(),
             sender: Arc::new(self.foundation.endpoint.clone()),
             state: Mutex::default(),
             has_status_page: status_page,

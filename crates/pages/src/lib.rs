@@ -22,7 +22,6 @@ mod gateway;
 mod neighbours;
 mod page;
 mod page_loads;
-mod people;
 mod rooms;
 mod settings;
 mod sites;

@@ -19,7 +19,6 @@ use super::peer_key::PeerKey;
 use super::relay_counts::RelayCounts;
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
-use crate::people::People;
 use crate::stun::Announced;
 
 /// Each relayed segment begins with a peer id of this many bytes.
@@ -49,7 +48,6 @@ pub(super) struct PageChannel {
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
-    pub people: Arc<People>,
     pub elsewhere: Arc<Elsewhere>,
     pub trace_reports: TraceReports,
 }
@@ -134,7 +132,7 @@ impl Channel for PageChannel {
         }
         let first_holder = joined.peers.iter().find(|known| known.have == Have::All);
         if is_program(kind, socket) {
-            self.people.program_joined();
+            self.metrics.programs_now.add(1);
         }
         let member = Member { peer, kind, first_holder: first_holder.map(|known| known.peer) };
         Ok(Joined::with(member).response(response))
@@ -176,7 +174,7 @@ impl Channel for PageChannel {
 
     fn leave(&self, Member { peer, kind, .. }: Member, socket: &mut Socket<'_>) {
         if is_program(kind, socket) {
-            self.people.program_left();
+            self.metrics.programs_now.sub(1);
         }
         let (now, address, from) = (socket.now(), socket.address(), socket.counted_address());
         self.pages.leave(now, page_cid(socket.topic()), peer, address, from);
@@ -288,7 +286,7 @@ impl PageChannel {
     }
 }
 
-/// Whether the client is one of those that [`People`] subtracts from the clients. Guests are none of these.
+/// Whether the client counts as a program and not as a person. A guest never does.
 fn is_program(kind: PeerKind, socket: &Socket<'_>) -> bool {
     kind == PeerKind::Node && socket.guest().is_none()
 }

@@ -33,7 +33,6 @@ use watchfire::feature::{ClusterPart, MetricWriter, Part, Registry};
 use watchfire::internal::{Metrics, OwnClientKey, Reporter};
 use watchfire_types::Instant;
 
-use crate::people::People;
 use crate::settings::PageLimits;
 use crate::stun::Announced;
 
@@ -52,7 +51,6 @@ pub(crate) struct PageFeature {
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
-    pub people: Arc<People>,
     pub elsewhere: Arc<Elsewhere>,
 }
 
@@ -69,7 +67,6 @@ impl Part for PageFeature {
             counts: self.counts.clone(),
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
-            people: self.people.clone(),
             elsewhere: self.elsewhere.clone(),
             trace_reports: TraceReports::default(),
         };

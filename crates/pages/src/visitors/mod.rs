@@ -8,13 +8,12 @@ use std::time::{Duration, Instant as SystemInstant};
 use axum::Router;
 use parking_lot::Mutex;
 use serde_json::json;
-use watchfire::feature::{ClusterPart, Part, Registry};
+use watchfire::feature::{Part, Registry};
 use watchfire::internal::{ClientSender, Cluster, Metrics};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_types::Instant;
 
 use crate::page::ReplicatedPages;
-use crate::people::People;
 
 /// The topic with the number of visitors.
 const TOPIC: &str = "site";
@@ -25,7 +24,6 @@ const BROADCAST_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct VisitorFeature {
     pub metrics: Arc<Metrics>,
     pub cluster: Arc<Cluster>,
-    pub people: Arc<People>,
     pub sender: Arc<dyn ClientSender>,
     pub state: Mutex<VisitorState>,
     /// Whether `/status` is served.
@@ -51,12 +49,7 @@ struct Sent {
 
 impl VisitorFeature {
     fn visitors(&self) -> u64 {
-        self.people.count(self.clients())
-    }
-
-    /// The clients of this process that are no guests. A guest counts at the server that loaded its tab.
-    fn clients(&self) -> u64 {
-        self.metrics.clients().saturating_sub(self.metrics.guests())
+        self.metrics.people() + self.cluster.people_elsewhere()
     }
 }
 
@@ -69,10 +62,6 @@ impl Part for VisitorFeature {
         registry.add(TOPIC, VisitorChannel(self)).expect("the pattern is valid");
     }
 
-    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
-        vec![self.people.clone()]
-    }
-
     fn reserves(&self, topic: &str) -> bool {
         topic == TOPIC
     }
@@ -80,7 +69,6 @@ impl Part for VisitorFeature {
     /// Broadcasts the number at most once per second, when it changed or a client joined. The new
     /// client may have received a number that changed back since.
     fn handle_tick(&self, now: Instant) {
-        self.people.report(self.clients());
         let visitors = self.visitors();
         let mut state = self.state.lock();
         let joins = state.joins;

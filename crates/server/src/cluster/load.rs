@@ -1,4 +1,4 @@
-//! The number of clients and connections of each process, and when to report it.
+//! The number of people and connections of each process, and when to report it.
 //!
 //! All processes report to the first one that is up, and the first reports to all. With fifty
 //! processes, reports from each to each would be thousands of messages a second.
@@ -16,11 +16,11 @@ const CHANGED_TICKS: u32 = 5;
 /// An unchanged load is reported this often, in ticks, because an earlier report may be lost.
 const UNCHANGED_TICKS: u32 = 100;
 
-/// How many clients and connections a process has.
+/// How many people and connections a process has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLoad {
-    /// WebSockets and long-poll sessions.
-    pub clients: u64,
+    /// Its clients, without guests and programs.
+    pub people: u64,
     /// Open connections of any kind, which is what a process has limited room for.
     pub connections: u64,
 }

@@ -81,7 +81,7 @@ pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, PartId, &[u8]
 /// Samples of the messages, and of their beginnings.
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::cluster::Samples> {
-    let load = ProcessLoad { clients: 1, connections: 2 };
+    let load = ProcessLoad { people: 1, connections: 2 };
     let span = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
     let endpoint = PartName::own("endpoint");
     let [plain, traced] =

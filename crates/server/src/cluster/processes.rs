@@ -397,9 +397,9 @@ impl Cluster {
             && self.handoff.contains(node)
     }
 
-    /// How many clients the other processes have.
-    pub fn clients_elsewhere(&self) -> u64 {
-        self.others().map(|(_, load)| load.clients).sum()
+    /// How many people the other processes have.
+    pub fn people_elsewhere(&self) -> u64 {
+        self.others().map(|(_, load)| load.people).sum()
     }
 
     /// Sends a connection to another process. Returns it when no process takes it.

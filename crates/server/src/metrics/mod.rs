@@ -31,6 +31,8 @@ pub struct Metrics {
     pub publishers_waited: Counter,
     /// Channels that an application's panic or error ended.
     pub(crate) crashes: Counter,
+    /// Clients that are programs and not people, such as terminals.
+    pub programs_now: Count,
     refusals: CountersBy<1>,
 }
 
@@ -42,6 +44,7 @@ impl Default for Metrics {
             broadcasts: Counter::default(),
             publishers_waited: Counter::default(),
             crashes: Counter::default(),
+            programs_now: Count::default(),
             refusals: CountersBy::new(["reason"]),
         }
     }
@@ -71,6 +74,11 @@ impl Metrics {
     /// The clients among them that are guests.
     pub fn guests(&self) -> u64 {
         self.sum(|shard| &shard.guests_now)
+    }
+
+    /// The clients that are people here. A guest counts at the server that loaded its tab.
+    pub fn people(&self) -> u64 {
+        self.clients().saturating_sub(self.guests() + self.programs_now.get())
     }
 
     /// Joined channels, for the model of the server.

@@ -347,10 +347,10 @@ impl ServerShard {
         metrics.socket_bytes.set((sockets.memory_bytes() + clients.memory_bytes()) as u64);
         // The first shard also does the work of the whole process.
         if self.id == ShardId(0) {
-            let clients = self.shared.metrics.clients();
+            let people = self.shared.metrics.people();
             let connections = sockets.connections();
             self.shared.memory.handle_tick(now, connections);
-            let load = ProcessLoad { clients, connections };
+            let load = ProcessLoad { people, connections };
             self.shared.cluster.report_load(load);
             self.shared.endpoint.report_flows();
             self.presence_rounds.start_round(now, &self.shared.presence);
